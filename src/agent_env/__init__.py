@@ -1,0 +1,1 @@
+"""AgentEnv: from an environment and its tasks to a trained agent."""

@@ -1,0 +1,1 @@
+"""Built-in bundles, each a folder as a user would write it."""

@@ -1,0 +1,1 @@
+"""The `agent-env` command, one file per subcommand."""

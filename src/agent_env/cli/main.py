@@ -1,0 +1,34 @@
+"""Entry point of `agent-env`: registers the subcommands and turns our errors into one message and an exit status.
+
+Exit status: 0 done; 1 the command ran and found something wrong (a failed check, a failed run); 2 bad input.
+Each subcommand lives in a file of its own and imports what it needs when it runs, so `agent-env --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from agent_env.errors import AgentEnvError
+
+app = typer.Typer(
+    name="agent-env",
+    help="From an environment and its tasks to a trained agent.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line; an error of ours becomes its message on stderr and exit status 2."""
+    try:
+        app()
+    except AgentEnvError as error:
+        print(f"agent-env: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

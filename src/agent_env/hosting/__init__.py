@@ -1,0 +1,1 @@
+"""Where environment code runs: threads or worker processes, never the event loop of the server."""

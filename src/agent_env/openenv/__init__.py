@@ -1,0 +1,1 @@
+"""The task server: the wire protocol of OpenEnv, with what training needs."""

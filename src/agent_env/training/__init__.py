@@ -1,0 +1,1 @@
+"""Training: the client of a task server, and the trainers it feeds."""

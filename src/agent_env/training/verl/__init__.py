@@ -1,0 +1,1 @@
+"""Train on served tasks with stock verl."""

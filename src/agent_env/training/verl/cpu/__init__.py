@@ -1,0 +1,1 @@
+"""verl on CPU: platform, engines and a rollout server on transformers."""
