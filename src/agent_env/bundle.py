@@ -1,0 +1,281 @@
+"""A bundle: a folder of tasks and the environment that plays them.
+
+::
+
+    mybundle/
+      bundle.toml       name, env = "module:Class", splits, reward, hosting, limits   (see `agent_env.manifest`)
+      env.py            the environment's module
+      tasks/<split>.jsonl, or tasks.py with tasks(split)
+      step_prompt.md    optional: the template of the step layout
+      demonstrator.py   optional: a scripted player                                   (see `agent_env.demonstrator`)
+
+`load_bundle` reports everything that is wrong with a folder at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_env import rewards
+from agent_env.environment import Environment
+from agent_env.errors import BundleError, InputError, Problem
+from agent_env.loading import BundleModules, LoadError
+from agent_env.manifest import Hosting, Limits, Manifest, read_manifest
+from agent_env.rewards import Reward
+from agent_env.task import Task, Turn
+from agent_env.tasksource import Placed, read_tasks
+from agent_env.tools import ToolSpec, tools_of
+from agent_env.validation import suggestion
+from agent_env.verifiers import Env, Verifier, compile_verifier
+
+if TYPE_CHECKING:
+    from agent_env.demonstrator import Demonstrator
+
+BUILT_IN = Path(__file__).parent / "bundles"
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """The tools that a task is played with, and a hash that two tasks share if and only if their tools are the same."""
+
+    hash: str
+    tools: tuple[ToolSpec, ...]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A loaded bundle. Pickling one keeps its path alone: it is loaded anew where it is unpickled.
+
+    Args:
+        splits: tasks by split, in the order of bundle.toml.
+        environment: the class; an instance plays one episode.
+        reward: from an episode's scores to its reward.
+        demonstrator: ``demonstrate`` of demonstrator.py, or None.
+        step_prompt: text of step_prompt.md, or None.
+    """
+
+    name: str
+    description: str
+    path: Path
+    splits: dict[str, Sequence[Task]]
+    environment: type[Environment]
+    reward: Reward
+    hosting: Hosting
+    limits: Limits
+    demonstrator: Demonstrator | None
+    step_prompt: str | None
+    _modules: BundleModules = field(repr=False)
+    _toolset: Toolset = field(repr=False)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The tasks of a split; ``all`` is every split in order. Raises InputError for an unknown split."""
+        if split == "all":
+            return [task for tasks in self.splits.values() for task in tasks]
+        if split not in self.splits:
+            known = ", ".join(["all", *self.splits])
+            raise InputError(f"bundle {self.name!r} has no split {split!r}; its splits are {known}")
+        return self.splits[split]
+
+    def toolset(self, task: Task) -> Toolset:
+        """The tools `task` is played with."""
+        return self._toolset
+
+    def verifier(self, turn: Turn) -> Verifier:
+        """What scores `turn`. Raises InputError if the turn has no verifier, or one that cannot be used."""
+        if turn.verifier is None:
+            raise InputError(f"turn {turn.id!r} has no verifier")
+        compiled = compile_verifier(turn.verifier, f"turn {turn.id!r} verifier", self._modules.resolve)
+        if isinstance(compiled, Verifier):
+            return compiled
+        raise InputError(compiled)
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return load_bundle, (self.path,)
+
+
+def load_bundle(path: str | Path) -> Bundle:
+    """Load a bundle from its folder, or a built-in one by its name.
+
+    Raises:
+        BundleError: with every problem found, each with its file and, where there is one, its line.
+    """
+    folder = _folder(path)
+    manifest = read_manifest(folder / "bundle.toml")
+    if not isinstance(manifest, Manifest):
+        raise BundleError(manifest)
+    return _Loader(folder, manifest).load()
+
+
+def built_in_bundles() -> list[str]:
+    """Names of the bundles that come with the package."""
+    return sorted(folder.parent.name for folder in BUILT_IN.glob("*/bundle.toml"))
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path)
+    if (folder / "bundle.toml").is_file():
+        return folder.resolve()
+    if str(path) in built_in_bundles():
+        return BUILT_IN / str(path)
+    what = "is a folder without a bundle.toml" if folder.is_dir() else "is no folder"
+    names = ", ".join(built_in_bundles())
+    raise BundleError(Problem(str(path), what, f"`agent-env new PATH` makes a bundle; built in are: {names}"))
+
+
+class _Loader:
+    """Loads one folder, gathering problems on the way."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.modules = BundleModules(folder)
+        self.problems: list[Problem] = []
+
+    def load(self) -> Bundle:
+        manifest = self.manifest
+        environment = self._environment()
+        toolset = self._toolset(environment)
+        splits = read_tasks(self.modules, manifest.splits, self.problems)
+        placed = [item for items in splits.values() for item in items]
+        self._check_tasks(placed, environment)
+        reward = self._reward(placed)
+        demonstrator = self._demonstrator()
+        step_prompt = self._text("step_prompt.md")
+        if self.problems or environment is None or toolset is None or reward is None:
+            raise BundleError(self.problems)
+        return Bundle(
+            name=manifest.name,
+            description=manifest.description,
+            path=self.folder,
+            splits={split: [item.task for item in items] for split, items in splits.items()},
+            environment=environment,
+            reward=reward,
+            hosting=manifest.hosting,
+            limits=manifest.limits,
+            demonstrator=demonstrator,
+            step_prompt=step_prompt,
+            _modules=self.modules,
+            _toolset=toolset,
+        )
+
+    def _problem(self, where: str, what: str, fix: str = "") -> None:
+        self.problems.append(Problem(where, what, fix))
+
+    def _resolve(self, reference: str, where: str) -> object | None:
+        try:
+            found: object = self.modules.resolve(reference)
+        except LoadError as error:
+            self._problem(error.problem.where or where, error.problem.what, error.problem.fix)
+            return None
+        return found
+
+    def _environment(self) -> type[Environment] | None:
+        where = "bundle.toml env"
+        found = self._resolve(self.manifest.env, where)
+        if found is None:
+            return None
+        if not (isinstance(found, type) and issubclass(found, Environment)):
+            self._problem(where, f"{self.manifest.env} is no subclass of agent_env.Environment", "derive it from that")
+            return None
+        for call, arguments, written in ((found, (), "__init__(self)"), (found.reset, 3, "reset(self, task, seed)")):
+            values = arguments if isinstance(arguments, tuple) else (None,) * arguments
+            try:
+                inspect.signature(call).bind(*values)
+            except TypeError as error:
+                self._problem(f"{self.manifest.env} {written.split('(')[0]}", str(error), f"define {written}")
+        if found.reset is Environment.reset:
+            self._problem(self.manifest.env, "it has no reset", "define reset(self, task, seed)")
+        return found
+
+    def _toolset(self, environment: type[Environment] | None) -> Toolset | None:
+        if environment is None:
+            return None
+        try:
+            tools = tools_of(environment)
+        except InputError as error:
+            self.problems += error.problems
+            return None
+        text = json.dumps([tool.openai() for tool in tools], sort_keys=True)
+        return Toolset(hashlib.sha256(text.encode()).hexdigest()[:16], tools)
+
+    def _check_tasks(self, placed: list[Placed], environment: type[Environment] | None) -> None:
+        if not placed and not self.problems:
+            self._problem("tasks", "the bundle has no task")
+        first: dict[str, str] = {}
+        for item in placed:
+            if item.task.id in first:
+                self._problem(item.where, f"the id {item.task.id!r} is taken by {first[item.task.id]}", "rename it")
+            first.setdefault(item.task.id, item.where)
+            for index, turn in enumerate(item.task.turns):
+                if turn.verifier is not None:
+                    self._check_verifier(turn, f"{item.where} turns[{index}].verifier", environment)
+
+    def _check_verifier(self, turn: Turn, where: str, environment: type[Environment] | None) -> None:
+        assert turn.verifier is not None
+        compiled = compile_verifier(turn.verifier, where, self.modules.resolve)
+        if isinstance(compiled, list):
+            self.problems += compiled
+        elif isinstance(compiled, Env) and environment is not None and environment.score is Environment.score:
+            self._problem(where, f"{environment.__name__} has no score", "define score(self, reply)")
+
+    def _reward(self, placed: list[Placed]) -> Reward | None:
+        where, written = "bundle.toml reward", self.manifest.reward
+        if isinstance(written, dict):
+            reward = rewards.weighted(written)
+            if not written:
+                self._problem(where, "the table of weights is empty", 'write reward = "mean"')
+        elif written in ("mean", "sum"):
+            reward = rewards.mean() if written == "mean" else rewards.total()
+        elif written is None:
+            reward = rewards.only()
+        elif ":" in written:
+            function = self._resolve(written, where)
+            if not callable(function):
+                return None
+            reward = rewards.function(written, function)
+        else:
+            reward = rewards.step(written)
+        self._check_reward(reward, placed, where)
+        return reward
+
+    def _check_reward(self, reward: Reward, placed: list[Placed], where: str) -> None:
+        """Every task must record what the reward needs; an environment may record more under ``turn/name``."""
+        for item in placed:
+            scored = [turn for turn in item.task.turns if turn.verifier is not None]
+            ids = [turn.id for turn in scored]
+            named = tuple(f"{t.id}/" for t in scored if t.verifier is not None and t.verifier.get("type") == "env")
+            if not scored:
+                self._problem(item.where, "no turn has a verifier, so it would end without a reward", "add one")
+                continue
+            if self.manifest.reward is None and len(scored) > 1:
+                self._problem(where, f"missing, and {item.where} has {len(scored)} scores", 'write reward = "mean"')
+                return
+            for step in reward.steps:
+                if step not in ids and not step.startswith(named):
+                    fix = suggestion(step, [*ids, *([] if isinstance(self.manifest.reward, dict) else ["mean", "sum"])])
+                    self._problem(where, f"step {step!r} is not scored by {item.where}", fix)
+                    return
+
+    def _demonstrator(self) -> Demonstrator | None:
+        if not self.modules.has("demonstrator"):
+            return None
+        found = self._resolve("demonstrator:demonstrate", "demonstrator.py")
+        if found is not None and not inspect.isgeneratorfunction(found):
+            fix = "def demonstrate(turn, rng, error_rate) yields Call and Reply"
+            self._problem("demonstrator.py demonstrate", "it is no generator function", fix)
+            return None
+        return found
+
+    def _text(self, name: str) -> str | None:
+        file = self.folder / name
+        if not file.is_file():
+            return None
+        if not file.resolve().is_relative_to(self.folder):
+            self._problem(name, f"leads outside the bundle's folder, to {file.resolve()}", "copy the file")
+            return None
+        return file.read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Two questions about an inbox of three emails, one a turn."""

@@ -1,0 +1,97 @@
+"""A scripted player: how a bundle shows its tasks being played, for smoke tests and warm starts.
+
+A bundle's ``demonstrator.py`` defines ``demonstrate(turn, rng, error_rate)``, a generator called once per turn. It
+yields its moves: a `Call`, a list of them (made at once), and at last a `Reply`. After each move but the last it is sent
+the texts that came back, one per call. `error_rate` in 0..1 is how often it should err, drawn from `rng`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from agent_env.episode import Ended, Episode
+from agent_env.errors import EpisodeError
+from agent_env.observation import Observation
+from agent_env.task import Task, Turn
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The text that ends a turn."""
+
+    text: str
+
+
+Play: TypeAlias = Generator[Call | list[Call] | Reply, list[str], None]
+Demonstrator: TypeAlias = Callable[[Turn, random.Random, float], Play]
+
+
+@dataclass(frozen=True)
+class PlayedMove:
+    """Calls made at once, and the text that answered each."""
+
+    calls: tuple[Call, ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlayedTurn:
+    """A turn as it was played."""
+
+    turn: Turn
+    moves: tuple[PlayedMove, ...]
+    reply: str
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """An episode as the demonstrator played it; `observation` is the environment's first."""
+
+    task: Task
+    observation: Observation | None
+    turns: tuple[PlayedTurn, ...]
+    ended: Ended
+
+
+async def play(episode: Episode, demonstrate: Demonstrator, rng: random.Random, error_rate: float) -> Demonstration:
+    """Start `episode` and play it to its end (it is not closed).
+
+    Raises:
+        EpisodeError: the environment failed, or the demonstrator stopped without a Reply or yielded something else.
+    """
+    observation = await episode.start()
+    turns = []
+    while True:
+        turn = episode.turn
+        moves, reply = await _play_turn(episode, demonstrate(turn, rng, error_rate))
+        turns.append(PlayedTurn(turn, tuple(moves), reply))
+        ended = await episode.end_turn(reply)
+        if isinstance(ended, Ended):
+            return Demonstration(episode.task, observation, tuple(turns), ended)
+
+
+async def _play_turn(episode: Episode, script: Play) -> tuple[list[PlayedMove], str]:
+    moves: list[PlayedMove] = []
+    try:
+        move = next(script)
+        while not isinstance(move, Reply):
+            calls = [move] if isinstance(move, Call) else list(move)
+            answers = [(await episode.call(call.name, call.arguments)).text for call in calls]
+            moves.append(PlayedMove(tuple(calls), tuple(answers)))
+            move = script.send(answers)
+    except StopIteration:
+        raise EpisodeError(f"the demonstrator ended turn {episode.turn.id!r} without a Reply") from None
+    finally:
+        script.close()
+    return moves, move.text

@@ -1,0 +1,305 @@
+"""Tools: an environment's methods as a model sees and calls them.
+
+A method marked `@tool` becomes a `ToolSpec`: its name, its docstring, and a JSON Schema made by pydantic from its
+signature. A call is validated against that signature before the method runs. Values must have JSON's own types: ``"3"``
+is no integer and ``1`` is no boolean, so that what runs is what the model wrote, and the schema says what is accepted.
+A date or an enum is written as its string, a set or a tuple as an array. Who wants more writes it into the annotation:
+``Annotated[int, BeforeValidator(int)]``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from agent_env import docstrings
+from agent_env.errors import EpisodeError, InputError, Problem, ToolError
+from agent_env.jsonable import nonfinite, plain
+from agent_env.observation import Observation
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+RESERVED_TOOLS = frozenset({"end_turn", "list_tools", "call_tool", "reset", "close", "state", "score"})
+"""Names the server or `Environment` uses itself."""
+
+_MARK = "__agent_env_tool__"
+_CACHE = "__agent_env_tools__"
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+ErrorKind = Literal["", "tool_not_found", "invalid_args", "tool_error"]
+
+
+def tool(method: _Method) -> _Method:
+    """Mark a method of an `Environment` as a tool that the model may call."""
+    setattr(method, _MARK, True)
+    return method
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as a model is told of it; `parameters` is the JSON Schema of its arguments (an object)."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+    def openai(self) -> dict[str, Any]:
+        """In the form of OpenAI's chat API, which chat templates read."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        }
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The answer to a tool call.
+
+    Args:
+        text: what the model reads.
+        is_error: the model's mistake, or a refusal by the author's code; never a failure of the environment.
+        kind: of the error, ``""`` if there is none.
+        observation: if the tool answered with one; its text is `text`.
+        data: a structured answer (`text` is its JSON), None for a str or an Observation.
+    """
+
+    text: str
+    is_error: bool = False
+    kind: ErrorKind = ""
+    observation: Observation | None = None
+    data: Any = None
+
+
+@dataclass(frozen=True)
+class _Tool:
+    """A tool with what validates its arguments: a pydantic model whose fields are ``a0``, ``a1``, …, aliased.
+
+    The aliases keep an argument named ``json`` or ``schema`` from meeting pydantic's own attributes.
+    """
+
+    spec: ToolSpec
+    model: type[BaseModel]
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def tools_of(env_class: type) -> tuple[ToolSpec, ...]:
+    """The tools of an environment class, a base class's before its own, in order of definition.
+
+    Raises:
+        InputError: with every problem of every tool, each with its file and line.
+    """
+    return tuple(entry.spec for entry in _tools(env_class).values())
+
+
+async def call_tool(env: Any, name: str, arguments: Any) -> ToolResult:
+    """Call a tool of `env` by name, with arguments as a model wrote them (a JSON object).
+
+    Returns:
+        The answer. An unknown tool, arguments that do not fit and an author's `ToolError` are answers too, with
+        `is_error`; the first two ran nothing.
+
+    Raises:
+        EpisodeError: the author's code raised something else, or answered with what has no JSON form; names the tool.
+    """
+    tools = _tools(type(env))
+    entry = tools.get(name)
+    if entry is None:
+        near = get_close_matches(name, tools, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return ToolResult(
+            f"There is no tool {name!r}.{hint} The tools are: {', '.join(tools)}.", True, "tool_not_found"
+        )
+    accepted = _validated(entry, arguments)
+    if isinstance(accepted, str):
+        return ToolResult(accepted, True, "invalid_args")
+    try:
+        answer = getattr(env, name)(**accepted)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except ToolError as error:
+        return ToolResult(str(error), True, "tool_error")
+    except (Exception, SystemExit) as error:
+        raise EpisodeError(f"tool {name!r} raised {type(error).__name__}: {error}") from error
+    return _result(name, answer)
+
+
+def _result(name: str, answer: Any) -> ToolResult:
+    if isinstance(answer, Observation):
+        return ToolResult(answer.text, observation=answer)
+    if isinstance(answer, str):
+        return ToolResult(answer)
+    try:
+        data = plain(answer)
+    except ValueError as error:
+        raise EpisodeError(f"tool {name!r} returned {error}") from error
+    return ToolResult(json.dumps(data, ensure_ascii=False), data=data)
+
+
+# --- arguments ------------------------------------------------------------------------------------------------
+
+
+def _validated(entry: _Tool, arguments: Any) -> dict[str, Any] | str:
+    """Keyword arguments for the method, or the text that tells the model what is wrong with each."""
+    from pydantic import ValidationError
+
+    title = f"Invalid arguments for {entry.spec.name}:"
+    if not isinstance(arguments, dict):
+        return f"{title} expected a JSON object, got {_short(arguments)}"
+    if (where := nonfinite(arguments)) is not None:
+        return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
+    try:
+        # Through JSON, since only there pydantic's strict mode knows that a date is written as a string.
+        parsed = entry.model.model_validate_json(json.dumps(arguments), strict=True)
+    except ValidationError as error:
+        return "\n".join([title, *_complaints(entry, error)])
+    except TypeError as error:
+        return f"{title} {error}"
+    return {name: getattr(parsed, attribute) for name, attribute in entry.names.items()}
+
+
+def _complaints(entry: _Tool, error: ValidationError) -> list[str]:
+    lines = []
+    for item in error.errors(include_url=False):
+        where = _path(item["loc"]) or "arguments"
+        if item["type"] == "missing":
+            lines.append(f"- {where}: missing, and required")
+        elif item["type"] == "extra_forbidden":
+            near = get_close_matches(str(item["loc"][-1]), entry.names, n=1) if len(item["loc"]) == 1 else []
+            known = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(entry.names) or 'none'}"
+            lines.append(f"- {where}: no such argument{known if len(item['loc']) == 1 else ''}")
+        else:
+            lines.append(f"- {where}: {item['msg']}, got {_short(item['input'])}")
+    return lines
+
+
+def _path(loc: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return text.lstrip(".")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# --- from a signature to a schema -----------------------------------------------------------------------------
+
+
+def _tools(env_class: type) -> dict[str, _Tool]:
+    """`_Tool` by name, made once per class and kept on it."""
+    cached: dict[str, _Tool] | None = env_class.__dict__.get(_CACHE)
+    if cached is not None:
+        return cached
+    tools: dict[str, _Tool] = {}
+    problems: list[Problem] = []
+    for name in _marked(env_class):
+        made = _compile(env_class, name)
+        if isinstance(made, _Tool):
+            tools[name] = made
+        else:
+            problems += made
+    if problems:
+        raise InputError(problems)
+    setattr(env_class, _CACHE, tools)
+    return tools
+
+
+def _marked(env_class: type) -> list[str]:
+    names: dict[str, None] = {}
+    for klass in reversed(env_class.__mro__):
+        names.update(dict.fromkeys(vars(klass)))
+    return [name for name in names if getattr(_function(inspect.getattr_static(env_class, name)), _MARK, False)]
+
+
+def _function(attribute: Any) -> Any:
+    return getattr(attribute, "__func__", getattr(attribute, "fget", attribute))
+
+
+def _compile(env_class: type, name: str) -> _Tool | list[Problem]:
+    attribute = inspect.getattr_static(env_class, name)
+    method = _function(attribute)
+    where = f"{Path(method.__code__.co_filename).name}:{method.__code__.co_firstlineno} {env_class.__name__}.{name}"
+    problems = _signature_problems(attribute, method, name, where)
+    try:
+        hints = typing.get_type_hints(method, include_extras=True)
+    except Exception as error:  # the annotation is the author's code: anything may come out of it
+        problems.append(Problem(where, f"an annotation cannot be resolved: {error}", "import the type in the module"))
+        return problems
+    description, documented = docstrings.parse(method.__doc__)
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    for stray in documented.keys() - {p.name for p in parameters}:
+        problems.append(Problem(where, f"the docstring's Args names {stray!r}, which is no argument", "rename it"))
+    if problems:
+        return problems
+    names = {parameter.name: f"a{index}" for index, parameter in enumerate(parameters)}
+    try:
+        model = _model(env_class, name, parameters, hints, documented, names)
+        schema = _schema(model)
+    except Exception as error:  # pydantic has a dozen errors for types without a schema, some of them TypeErrors
+        first = str(error).strip().splitlines()[0]
+        return [Problem(where, f"its arguments have no JSON Schema: {first}", "use types that JSON can hold")]
+    return _Tool(ToolSpec(name, description, schema), model, names)
+
+
+def _signature_problems(attribute: Any, method: Any, name: str, where: str) -> list[Problem]:
+    if not inspect.isfunction(attribute):
+        return [Problem(where, f"a tool is a plain method, not a {type(attribute).__name__}", "take the decorator off")]
+    problems = []
+    if name in RESERVED_TOOLS:
+        problems.append(Problem(where, f"the name {name!r} is reserved", "rename the tool"))
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        problems.append(Problem(where, "a tool returns its answer; this one yields", "return a str, a dict …"))
+    parameters = list(inspect.signature(method).parameters.values())
+    if not parameters:
+        problems.append(Problem(where, "a tool is a method, and this one takes no self", "add self"))
+    for parameter in parameters[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            problems.append(Problem(where, f"{parameter} has no schema", "name each argument"))
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            problems.append(Problem(where, f"{parameter.name!r} is positional-only", "remove the /"))
+        elif parameter.annotation is parameter.empty:
+            problems.append(Problem(where, f"argument {parameter.name!r} has no annotation", "say its type"))
+    return problems
+
+
+def _model(
+    env_class: type,
+    name: str,
+    parameters: list[inspect.Parameter],
+    hints: dict[str, Any],
+    documented: dict[str, str],
+    names: dict[str, str],
+) -> type[BaseModel]:
+    from pydantic import ConfigDict, Field, create_model
+
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        default = ... if parameter.default is parameter.empty else parameter.default
+        alias = Field(alias=parameter.name, description=documented.get(parameter.name))
+        fields[names[parameter.name]] = (Annotated[hints[parameter.name], alias], default)
+    config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    return create_model(f"{env_class.__name__}.{name}", __config__=config, **fields)
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        """Without a title that repeats each field's name: it costs a model tokens and tells it nothing."""
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # pydantic warns of a default that JSON cannot hold, and drops it
+        schema = model.model_json_schema(by_alias=True, schema_generator=Untitled)
+    schema.pop("title", None)
+    return schema
