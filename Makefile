@@ -1,3 +1,52 @@
-# Filled in by the project part.
-help:
-	@echo "make train | make test | make venv"
+# `make help` lists the targets. Everything runs from the environment in .venv, which `make venv` builds.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+SEED ?= 1
+RUN ?= gridsim-seed-$(SEED)
+
+BIN := .venv/bin
+VLLM := .venv-vllm/bin
+PYTEST := $(BIN)/python -m pytest
+TOKENIZER := .cache/qwen3-tokenizer
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help venv train test lint types unit-test interop-test verl-test tokenizer bench vllm-venv vllm-test clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: ## build .venv: AgentEnv, verl and torch for the CPU, the test tools
+	@$(PYTHON) scripts/make_venv.py .venv --from pyproject.toml constraints-cpu.txt scripts/make_venv.py \
+		-- -c constraints-cpu.txt pip \
+		-- -c constraints-cpu.txt -e '.[verl,cpu,dev]'
+
+train: venv ## train a policy on GridSim and report on held-out days (SEED=1 RUN=gridsim-seed-1)
+	@$(BIN)/python scripts/train_gridsim.py --seed $(SEED) --run $(RUN)
+
+test: lint types unit-test interop-test verl-test ## every check that runs here: lint, types, all test tiers
+
+lint: venv ## ruff
+	$(BIN)/python -m ruff check .
+
+types: venv ## mypy, strict outside the trainers
+	$(BIN)/python -m mypy
+
+unit-test: venv ## the unit tier
+	timeout --foreground -s INT -k 60 600 $(PYTEST) -n 2 tests/unit
+
+interop-test: venv ## OpenEnv's own client against our server
+	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop
+
+verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
+	timeout --foreground -s INT -k 60 900 $(PYTEST) tests/verl
+
+tokenizer: venv # Qwen3's tokenizer and template, for the verl and vLLM tiers
+	@$(BIN)/python scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)
+
+bench: venv ## our server against OpenEnv's, in one run
+	$(BIN)/python benchmarks/server.py
+
+clean: ## remove the environments, caches and build outputs (runs/ stays)
+	rm -rf .venv .venv-vllm .venv.lock .venv-vllm.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +

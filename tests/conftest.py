@@ -1,0 +1,3 @@
+"""Plugins of every tier."""
+
+pytest_plugins = ["pytester", "support.leftovers"]
