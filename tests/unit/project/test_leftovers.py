@@ -47,8 +47,7 @@ def test_a_thread_that_would_keep_the_interpreter_alive_fails_the_run(
 ) -> None:
     result = run(
         pytester,
-        "def test_thread():\n"
-        "    threading.Thread(target=threading.Event().wait, args=(5,), name='lost').start()\n",
+        "def test_thread():\n    threading.Thread(target=threading.Event().wait, args=(5,), name='lost').start()\n",
         *options,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
