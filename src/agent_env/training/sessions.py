@@ -164,6 +164,16 @@ class Session:
         with self._recorded():
             raise EpisodeFailed(f"{self._what}: the episode has more turns than the server said ({turns})")
 
+    async def lost(self) -> SessionError:
+        """Wait, for as long as the session lives, until it is lost; returns the error.
+
+        For a player that is busy elsewhere between two requests: a server that went away is noticed at once. Cancel it
+        to stop watching.
+        """
+        how = await self._socket.closed()
+        self.error = self.error or SessionLost(f"{self._what}: between two requests: {how}")
+        return self.error
+
     def _mistake(self, name: str, arguments: Any) -> str:
         """Why these arguments cannot be sent; "" if they can."""
         if not isinstance(arguments, dict):

@@ -139,6 +139,11 @@ class Socket:
             self.abort()
             raise
 
+    async def closed(self) -> str:
+        """Wait until the connection is over, whichever end closed it; says how."""
+        await self._connection.wait_closed()
+        return str(self._connection.protocol.close_exc)
+
     async def close(self) -> None:
         """Say goodbye, and wait `CLOSE_SECONDS` at most for the peer to agree."""
         try:

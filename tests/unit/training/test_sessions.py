@@ -325,6 +325,38 @@ class TestTheServersFailures:
             with pytest.raises(SessionLost, match=r"1012 \(service restart\)"):
                 await session.call("submit", {})
 
+    @pytest.mark.parametrize("code", [1012, None])
+    async def test_a_server_that_leaves_between_two_requests_is_noticed_at_once(self, code):
+        gone = asyncio.Event()
+
+        async def leaves(connection: Any) -> None:
+            await connection.recv()
+            await connection.send(first_turn())
+            await gone.wait()
+            if code is None:
+                connection.transport.abort()
+            else:
+                await connection.close(code)
+
+        async with peer(leaves) as server, opened(Shared(server.url), "train", 0) as session:
+            watching = asyncio.create_task(session.lost())
+            done, _ = await asyncio.wait({watching}, timeout=0.3)
+            assert not done
+            gone.set()
+            async with asyncio.timeout(20):
+                lost = await watching
+            assert isinstance(lost, SessionLost)
+            assert str(code or "no close frame") in str(lost)
+            with pytest.raises(SessionLost, match="the session is over"):
+                await session.call("add", {"n": 1})
+
+    async def test_a_session_that_ended_in_an_error_is_lost_by_that_error(self):
+        async with peer(scripted(first_turn(), failed())) as server, opened(Shared(server.url), "train", 0) as session:
+            with pytest.raises(EpisodeFailed):
+                await session.call("add", {"n": 1})
+            async with asyncio.timeout(20):
+                assert isinstance(await session.lost(), EpisodeFailed)
+
     async def test_a_late_answer_is_nobodys(self):
         async def freezes(connection: Any) -> None:
             await connection.recv()
