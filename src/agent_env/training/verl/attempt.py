@@ -1,0 +1,112 @@
+"""One attempt at a rollout: the open episode behind verl's tools, and what the model said in it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from verl.experimental.agent_loop.tool_agent_loop import AgentData
+from verl.tools.schemas import ToolResponse
+
+from agent_env.training.sessions import END_TURN, Ended, Session
+from agent_env.training.verl.schemas import typed
+
+logger = logging.getLogger(__name__)
+
+_warned: set[tuple[str, str, str]] = set()
+"""What this process has warned of. A loop lives for one rollout, so it cannot remember."""
+
+
+class EpisodeTool:
+    """A tool of the row as verl's loop wants one: `tool_schema` for its parsers, `create` and `execute` for a call."""
+
+    def __init__(self, tool: Mapping[str, Any], call: Callable[[str, Any], Awaitable[str]]) -> None:
+        self.tool_schema = typed(tool)
+        self.name = self.tool_schema.function.name
+        self._call = call
+
+    async def create(self, **_: Any) -> tuple[str, ToolResponse]:
+        """Nothing to create: the episode is there. verl releases nothing that has an empty id."""
+        return "", ToolResponse()
+
+    async def execute(self, instance_id: str, parameters: Any, **_: Any) -> tuple[ToolResponse, None, dict[str, Any]]:
+        """The episode's answer. It has no reward of its own: the episode's end has one."""
+        return ToolResponse(text=await self._call(self.name, parameters)), None, {}
+
+
+class Attempt:
+    """An open session being played.
+
+    verl turns whatever a tool raises into text for the model. A lost episode must not be: it is kept in `failure`, and
+    `check` raises it where verl no longer catches it.
+
+    Args:
+        session: just reset.
+        limit: characters of an answer that verl lets through.
+        url: of the server, for the warnings.
+
+    Attributes:
+        turn_over: whether `end_turn` ended a turn in the model's last message: the calls after it were written for
+            another turn than the open one.
+        data: verl's state of the rollout; None before the first generation.
+    """
+
+    def __init__(self, session: Session, limit: int, url: str) -> None:
+        self.session = session
+        self.one_at_a_time = asyncio.Lock()
+        self.turn_over = False
+        self.data: AgentData | None = None
+        self._failure: BaseException | None = None
+        self._limit, self._url = limit, url
+
+    def check(self) -> None:
+        """Raise what a call failed with, if one did."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def call(self, name: str, arguments: Any) -> str:
+        """The episode's answer to a call, whole. Raises what `Session.call` and `Session.end_turn` raise."""
+        if self.turn_over:
+            return f"{name} was not run: end_turn had already ended the turn that this call was written for."
+        try:
+            if name == END_TURN:
+                return self._warn_if_cut(name, await self._end_turn(arguments))
+            answer = await self.session.call(name, arguments)
+        except BaseException as error:
+            self._failure = error
+            raise
+        if answer.images:
+            self._warn_once(
+                name, "images", f"{name} answered with images: this loop shows the model an answer's text alone"
+            )
+        return self._warn_if_cut(name, answer.text)
+
+    async def _end_turn(self, arguments: Any) -> str:
+        response = arguments.get("response") if isinstance(arguments, dict) and len(arguments) == 1 else None
+        if not isinstance(response, str):
+            return 'The turn was not ended: end_turn takes one argument, {"response": <your answer as a string>}.'
+        prompt_before = self.session.system_prompt
+        outcome = await self.session.end_turn(response)
+        self.turn_over = True
+        if isinstance(outcome, Ended):
+            return "The episode has ended."
+        changed = outcome.system_prompt not in ("", prompt_before)
+        return f"{outcome.system_prompt}\n\n{outcome.prompt}" if changed else outcome.prompt
+
+    def _warn_if_cut(self, name: str, text: str) -> str:
+        if len(text) > self._limit:
+            self._warn_once(
+                name,
+                "cut",
+                f"an answer of {name} has {len(text)} characters and verl cuts it to {self._limit}: raise "
+                "actor_rollout_ref.rollout.multi_turn.max_tool_response_length if the model should see it whole",
+            )
+        return text
+
+    def _warn_once(self, name: str, about: str, message: str) -> None:
+        key = (self._url, name, about)
+        if key not in _warned:
+            _warned.add(key)
+            logger.warning("%s: %s", self._url, message)

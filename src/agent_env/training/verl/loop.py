@@ -1,0 +1,242 @@
+"""verl's agent loop over a task server: each row's episode is played by the policy, through the session layer.
+
+Stock verl does the rollout: it tokenizes, generates, parses calls, counts turns and cuts what is too long. This class
+gives it the row's tools, carries each call to the row's episode, ends the turns, and makes an episode's end the
+rollout's reward. What a loop knows comes from its row (prompt, task, tools) and from ``agent_loop.yaml``, both made by
+``python -m agent_env.training.verl``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+from verl.experimental.agent_loop.tool_agent_loop import AgentData, AgentState, ToolAgentLoop
+from verl.experimental.agent_loop.tool_parser import FunctionCall
+from verl.tools.schemas import ToolResponse
+
+from agent_env.errors import InputError, Problem, PromptTooLong, RolloutFailed
+from agent_env.training.rollout import Played, play
+from agent_env.training.sessions import Session, Shared
+from agent_env.training.verl.attempt import Attempt, EpisodeTool
+from agent_env.training.verl.calls import CheckedParser, UnreadCall
+from agent_env.training.verl.row import FIX, Row
+
+
+class AgentEnvAgentLoop(ToolAgentLoop):
+    """verl's `ToolAgentLoop` with the row's tools in place of verl's configured ones.
+
+    One instance plays one rollout. Its reward is the episode's; an episode its environment lost is played again from
+    the start, on a new one, which is a fresh sample of the same policy.
+
+    Args (of ``agent_loop.yaml``; the others are verl's):
+        url: of the task server.
+        token_var: the environment variable that holds its token, read in the worker; None for a server without one.
+        attempts: episodes a rollout may begin.
+        reset_timeout: seconds from the rollout's begin in which sessions are waited for and attempts may start; also
+            what one reset may take.
+        call_timeout: seconds for a tool call or a turn's end, with its scoring.
+        connect_timeout: seconds for a connection.
+        steps: the step ids whose scores every rollout reports, None for a step that its task does not have: verl's
+            means leave a None out, and a key that only some rollouts had would break its batches.
+
+    Raises (from `run`; verl's V1 trainer logs the error and leaves the rollout out of loss, baseline and evals):
+        RolloutFailed: every attempt failed, or the time for another one was up.
+        PromptTooLong: the first prompt has more tokens than ``rollout.prompt_length``.
+        TokenRefused, EpisodeUnscored, NotATaskServer: something is set up wrongly.
+        InputError: the row is not the writer's, or not of this server.
+        RuntimeError: the instance has run before.
+
+    What it leans on in verl, checked against the installed verl by ``tests/verl/test_internals.py``:
+
+    * `ToolAgentLoop` takes its rollout through `run`, `_handle_generating_state(agent_data, sampling_params,
+      ignore_termination)`, `_handle_processing_tools_state(agent_data)` and `_call_tool(tool_call, tools_kwargs,
+      agent_data)`; the last returns (response, reward or None, dict), and the first three return an `AgentState`.
+    * It reads `tools` (name to an object with ``name``, ``tool_schema``, ``create`` and ``execute``), `tool_schemas`
+      (dicts for the template), `tool_parser` and `tool_parser_name` from the instance when it runs, and cuts answers
+      by `max_tool_response_length`.
+    * `AgentData` has `prompt_ids`, `response_ids` (of the last generation), `response_mask`, `response_logprobs`,
+      `user_turns` and `messages`; verl replaces these lists and does not change them in place, `messages` apart.
+    * `AgentLoopBase.ct_build_initial_tokens` passes the rendered prompt through `_cap_text_prompt_length`.
+    * The parsers `hermes` and `qwen3_coder` have `tool_call_start_token` and `tool_call_regex` (see `calls`).
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        url: str,
+        token_var: str | None = None,
+        attempts: int = 3,
+        reset_timeout: float = 600.0,
+        call_timeout: float = 120.0,
+        connect_timeout: float = 10.0,
+        steps: Sequence[str] = (),
+        tools: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)  # without `tools`: verl's configured ones are not the row's
+        self._shared = Shared(
+            url=url,
+            token_var=token_var,
+            connect_timeout=connect_timeout,
+            call_timeout=call_timeout,
+            reset_timeout=reset_timeout,
+        )
+        self._attempts = attempts
+        self._steps = tuple(str(step) for step in steps)
+        self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
+        self._row: Row | None = None
+        self._attempt: Attempt | None = None
+        self._model_seconds = 0.0
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
+        """Play the row's task; see the class for what it raises.
+
+        Args:
+            sampling_params: verl's.
+            kwargs: the row's fields, as verl's dataset makes them.
+        """
+        if self._row is not None:
+            raise RuntimeError(f"this loop has played {self._row}: an instance plays one rollout")
+        self._row = Row.read(kwargs)
+        self.tools = {tool.name: tool for tool in (EpisodeTool(tool, self._call) for tool in self._row.tools)}
+        self.tool_schemas = list(self._row.tools)
+        # A prompt that does not fit is refused before an episode is opened for it.
+        await self.ct_build_initial_tokens(list(kwargs["raw_prompt"]), tools=self.tool_schemas)
+        played = await play(
+            self._shared,
+            self._row.split,
+            self._row.index,
+            lambda session: self._play(session, sampling_params, kwargs),
+            attempts=self._attempts,
+        )
+        output = played.value
+        output.reward_score = played.reward
+        output.extra_fields["reward_extra_info"] = self._extra_info(played)
+        return output
+
+    async def _play(self, session: Session, sampling_params: dict[str, Any], fields: dict[str, Any]) -> AgentLoopOutput:
+        """One attempt: verl's loop from the first prompt on, then the end of the turn it left open."""
+        assert self._row is not None
+        if session.task.get("id") not in (None, self._row.task_id):
+            served = session.task["id"]
+            raise InputError(Problem(str(self._row), f"the server at {self._shared.url} has {served!r} there", FIX))
+        self._attempt = Attempt(session, self.max_tool_response_length, self._shared.url)
+        messages = _with_observation(list(fields["raw_prompt"]), session)
+        output = await super().run(sampling_params, **{**fields, "raw_prompt": messages})
+        if session.ended is None:
+            await session.finish(self._last_reply())
+        return _ending_on_a_model_token(output)
+
+    def _last_reply(self) -> str:
+        assert self._attempt is not None
+        data = self._attempt.data
+        return self.tokenizer.decode(data.response_ids, skip_special_tokens=True) if data else ""
+
+    def _extra_info(self, played: Played[Any]) -> dict[str, float | None]:
+        steps = [*self._steps, *sorted(set(played.scores) - set(self._steps))]
+        return {
+            **{f"score/{step}": played.scores.get(step) for step in steps},
+            "attempts": played.attempts,
+            "model_seconds": self._model_seconds,
+            "env_seconds": played.env_seconds,
+        }
+
+    # --- what verl's loop calls ---------------------------------------------------------------------------------
+
+    def _cap_text_prompt_length(self, prompt_ids: list[int]) -> list[int]:
+        """Refuse where verl would cut the prompt from the left, and lose the system prompt and the tools."""
+        if len(prompt_ids) > self.prompt_length:
+            raise PromptTooLong(
+                f"{self._row}: the first prompt has {len(prompt_ids)} tokens with its tools, over "
+                f"rollout.prompt_length={self.prompt_length}: raise data.max_prompt_length, or have the writer refuse "
+                "such rows (--tokenizer, --max-prompt-length)"
+            )
+        return prompt_ids
+
+    async def _handle_generating_state(
+        self, agent_data: AgentData, sampling_params: dict[str, Any], ignore_termination: bool = False
+    ) -> AgentState:
+        assert self._attempt is not None
+        self._attempt.data = agent_data
+        generating = super()._handle_generating_state(agent_data, sampling_params, ignore_termination)
+        with self._model_timer():
+            return await _while_open(self._attempt.session, generating)
+
+    async def _handle_processing_tools_state(self, agent_data: AgentData) -> AgentState:
+        assert self._attempt is not None
+        self._attempt.turn_over = False
+        before = (agent_data.prompt_ids, agent_data.response_mask, agent_data.response_logprobs, agent_data.user_turns)
+        state = await super()._handle_processing_tools_state(agent_data)
+        if self._attempt.session.ended is None:
+            return state
+        # Nobody reads the answer that came with the end. Without it the row ends on a token of the model's, where a
+        # reward counts for every estimator.
+        agent_data.prompt_ids, agent_data.response_mask, agent_data.response_logprobs, agent_data.user_turns = before
+        return AgentState.TERMINATED
+
+    async def _call_tool(
+        self, tool_call: FunctionCall, tools_kwargs: dict[str, Any], agent_data: AgentData
+    ) -> tuple[ToolResponse, float | None, dict[str, Any]]:
+        attempt = self._attempt
+        assert attempt is not None
+        if isinstance(tool_call, UnreadCall):
+            return ToolResponse(text=tool_call.problem), None, {}
+        async with attempt.one_at_a_time:  # its waiters are served in the order of the calls
+            attempt.check()
+            response, reward, details = await super()._call_tool(tool_call, tools_kwargs, agent_data)
+            attempt.check()
+        return response, reward, details
+
+    async def _call(self, name: str, arguments: Any) -> str:
+        assert self._attempt is not None
+        return await self._attempt.call(name, arguments)
+
+    @contextlib.contextmanager
+    def _model_timer(self) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self._model_seconds += time.monotonic() - started
+
+
+def _with_observation(messages: list[dict[str, Any]], session: Session) -> list[dict[str, Any]]:
+    """What the environment showed at its reset follows the task's prompt, in the same message."""
+    text = (session.observation or {}).get("text")
+    if not text:
+        return messages
+    return [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n\n{text}"}]
+
+
+async def _while_open(session: Session, generating: Coroutine[Any, Any, AgentState]) -> AgentState:
+    """The result of `generating`, given up at once if the session is lost meanwhile: the episode cannot go on."""
+    task, lost = asyncio.create_task(generating), asyncio.create_task(session.lost())
+    try:
+        await asyncio.wait({task, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise lost.result()
+        return task.result()
+    finally:
+        for pending in (task, lost):
+            pending.cancel()
+        await asyncio.wait({task, lost})
+
+
+def _ending_on_a_model_token(output: AgentLoopOutput) -> AgentLoopOutput:
+    """`output` without what follows the model's last token, where a reward would be lost.
+
+    Raises:
+        RolloutFailed: there is no token of the model's.
+    """
+    if 1 not in output.response_mask:
+        raise RolloutFailed("the rollout server generated no token")
+    length = len(output.response_mask) - output.response_mask[::-1].index(1)
+    output.response_ids, output.response_mask = output.response_ids[:length], output.response_mask[:length]
+    if output.response_logprobs is not None:
+        output.response_logprobs = output.response_logprobs[:length]
+    return output

@@ -1,0 +1,126 @@
+"""Playing loops on verl without Ray: its own configuration, loops made as its worker makes them, a stand-in model."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.rollout.replica import TokenOutput
+
+import verl
+
+Reply = str | list[int] | Callable[[list[int]], Any]
+"""Text (the end token is added), token ids, or what makes one of them (or an exception) of the prompt's ids."""
+
+
+@functools.cache
+def _defaults() -> DictConfig:
+    with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
+        return compose("ppo_trainer")
+
+
+def trainer_config(**rollout: Any) -> DictConfig:
+    """verl's default configuration with `rollout`'s settings; ``multi_turn.…`` is written ``multi_turn__…``."""
+    config = copy.deepcopy(_defaults())
+    OmegaConf.set_struct(config, False)
+    settings = {"prompt_length": 2048, "response_length": 2048, "multi_turn__max_tool_response_length": 4096} | rollout
+    for key, value in settings.items():
+        OmegaConf.update(config.actor_rollout_ref.rollout, key.replace("__", "."), value)
+    config.data.apply_chat_template_kwargs = {"enable_thinking": False}
+    return config
+
+
+class StandInModel:
+    """verl's rollout servers as a loop sees them: scripted replies in place of a policy.
+
+    Like vLLM under verl it stops at the end token and never goes over ``prompt_length + response_length``. The log
+    probability of the n-th token it ever generated is ``-n / 1000``, so that a test can tell where each one went.
+
+    Attributes:
+        prompts: the token ids of every request.
+        replies: the token ids of every answer.
+    """
+
+    def __init__(self, tokenizer: Any, *replies: Reply, config: DictConfig | None = None) -> None:
+        self._tokenizer, self._script = tokenizer, list(replies)
+        rollout = (config or trainer_config()).actor_rollout_ref.rollout
+        self._budget = rollout.prompt_length + rollout.response_length
+        self.prompts: list[list[int]] = []
+        self.replies: list[list[int]] = []
+        self.sampling_params: list[dict[str, Any]] = []
+        self.generated = 0
+
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> TokenOutput:
+        self.prompts.append(list(prompt_ids))
+        self.sampling_params.append(dict(sampling_params))
+        await asyncio.sleep(0)
+        reply = self._script.pop(0)
+        if callable(reply):
+            reply = reply(prompt_ids)
+            if asyncio.iscoroutine(reply):
+                reply = await reply
+        if isinstance(reply, str):
+            reply = [*self._tokenizer.encode(reply, add_special_tokens=False), self._tokenizer.eos_token_id]
+        token_ids = reply[: max(0, self._budget - len(prompt_ids))]
+        self.replies.append(token_ids)
+        log_probs = [-(self.generated + n) / 1000 for n in range(1, len(token_ids) + 1)]
+        self.generated += len(token_ids)
+        step = len(self.replies)
+        return TokenOutput(
+            token_ids=token_ids,
+            log_probs=log_probs,
+            extra_fields={"global_steps": step, "min_global_steps": step, "max_global_steps": step},
+        )
+
+
+def make_loop(entry: DictConfig | dict[str, Any], model: StandInModel, tokenizer: Any, config: DictConfig) -> Any:
+    """A loop made of its entry in ``agent_loop.yaml``, as verl's worker makes one."""
+    return hydra.utils.instantiate(
+        config=entry,
+        trainer_config=DictConfigWrap(config=config),
+        server_manager=model,
+        tokenizer=tokenizer,
+        processor=None,
+        hf_model_type="qwen3",
+        dataset_cls=RLHFDataset,
+        data_config=DictConfigWrap(config.data),
+        tools=ToolListWrap([]),
+    )
+
+
+def hermes(*calls: tuple[str, Any], text: str = "") -> str:
+    """A message with tool calls as Qwen3's template asks for them; arguments may be raw text."""
+    blocks = []
+    for name, arguments in calls:
+        raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        blocks.append(f'<tool_call>\n{{"name": "{name}", "arguments": {raw}}}\n</tool_call>')
+    return "\n".join(([text] if text else []) + blocks)
+
+
+def qwen3_coder(name: str, **arguments: str) -> str:
+    """A message with one tool call in XML."""
+    parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items())
+    return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
+
+
+def spans(mask: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The runs of equal values in a mask: (value, start, stop)."""
+    runs: list[tuple[int, int, int]] = []
+    for at, value in enumerate(mask):
+        if runs and runs[-1][0] == value:
+            runs[-1] = (value, runs[-1][1], at + 1)
+        else:
+            runs.append((value, at, at + 1))
+    return runs

@@ -1,0 +1,86 @@
+"""The installed verl still has what the loop leans on (see the docstring of `AgentEnvAgentLoop`)."""
+
+import inspect
+import re
+
+import pytest
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.experimental.agent_loop.tool_agent_loop import AgentData, AgentState, ToolAgentLoop
+from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
+from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse
+from verl.workers.rollout.replica import TokenOutput
+
+from agent_env.training.verl.loop import AgentEnvAgentLoop
+
+
+def parameters(function):
+    return list(inspect.signature(inspect.unwrap(function)).parameters)
+
+
+def source(function):
+    return inspect.getsource(inspect.unwrap(function))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_handle_generating_state", ["self", "agent_data", "sampling_params", "ignore_termination"]),
+        ("_handle_processing_tools_state", ["self", "agent_data"]),
+        ("_call_tool", ["self", "tool_call", "tools_kwargs", "agent_data"]),
+        ("_cap_text_prompt_length", ["self", "prompt_ids"]),
+    ],
+)
+def test_an_overridden_method_is_called_as_verl_calls_its_own(name, expected):
+    assert parameters(getattr(ToolAgentLoop, name)) == expected
+    assert parameters(getattr(AgentEnvAgentLoop, name)) == expected
+
+
+def test_run_drives_the_overridden_states():
+    text = source(ToolAgentLoop.run)
+    assert 'kwargs["raw_prompt"]' in text
+    for call in ("_handle_pending_state", "_handle_generating_state", "_handle_processing_tools_state"):
+        assert f"self.{call}(" in text
+    assert "self._call_tool(" in source(ToolAgentLoop._handle_processing_tools_state)
+    assert "self._cap_text_prompt_length(prompt_ids)" in source(AgentLoopBase.ct_build_initial_tokens)
+    assert {state.name for state in AgentState} >= {"GENERATING", "PROCESSING_TOOLS", "TERMINATED"}
+
+
+def test_the_loops_tools_are_read_when_it_runs():
+    assert "self.tools" in source(ToolAgentLoop.run)
+    assert "self.tool_schemas" in source(ToolAgentLoop.run)
+    assert "self.tool_parser.extract_tool_calls(" in source(ToolAgentLoop._handle_generating_state)
+    text = source(ToolAgentLoop.__init__)
+    for attribute in ("tool_parser", "tool_parser_name", "max_tool_response_length", "prompt_length"):
+        assert re.search(rf"self\.{attribute} = ", text)
+
+
+def test_a_tool_is_created_executed_and_read_by_its_typed_schema():
+    text = source(ToolAgentLoop._call_tool)
+    assert "await tool.create(create_kwargs=" in text
+    assert "await tool.execute(\n                    instance_id, tool_args, agent_data=agent_data" in text
+    assert "if tool and instance_id and" in text
+    assert ToolResponse(text="a").text == "a"
+    assert {"type", "function"} <= set(OpenAIFunctionToolSchema.model_fields)
+
+
+def test_the_rollouts_state_has_the_lists_the_loop_restores():
+    data = AgentData([], [], [], None, None, {}, "id", {})
+    for name in ("prompt_ids", "response_ids", "response_mask", "response_logprobs", "messages"):
+        assert getattr(data, name) == []
+    assert data.user_turns == 0
+
+
+def test_outputs_and_calls_have_the_fields_the_loop_sets():
+    fields = {"prompt_ids", "response_ids", "response_mask", "response_logprobs", "reward_score", "extra_fields"}
+    assert fields <= set(AgentLoopOutput.model_fields)
+    assert {"name", "arguments"} <= set(FunctionCall.model_fields)
+    assert {"token_ids", "log_probs", "extra_fields"} <= set(TokenOutput.model_fields)
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
+def test_a_parser_names_its_blocks(qwen3, name):
+    parser = ToolParser.get_tool_parser(name, qwen3)
+    assert parser.tool_call_start_token == "<tool_call>"
+    assert parser.tool_call_end_token == "</tool_call>"
+    assert parser.tool_call_regex.search("a <tool_call>b</tool_call>").group(0) == "<tool_call>b</tool_call>"
+    assert parameters(parser.extract_tool_calls) == ["self", "responses_ids", "tools"]
