@@ -1,1 +1,1 @@
-"""verl on CPU: platform, engines and a rollout server on transformers."""
+"""verl on a CPU: a platform, FSDP2 engines and a rollout server, chosen by ``VERL_PLATFORM=cpu`` alone."""
