@@ -26,7 +26,7 @@ from agent_env import rewards
 from agent_env.environment import Environment
 from agent_env.errors import BundleError, InputError, Problem
 from agent_env.loading import BundleModules, LoadError
-from agent_env.manifest import Hosting, Limits, Manifest, read_manifest
+from agent_env.manifest import Hosting, Limits, ManifestFile, read_manifest
 from agent_env.rewards import Reward
 from agent_env.task import Task, Turn
 from agent_env.tasksource import Placed, read_tasks
@@ -105,11 +105,8 @@ def load_bundle(path: str | Path) -> Bundle:
     Raises:
         BundleError: with every problem found, each with its file and, where there is one, its line.
     """
-    folder = _folder(path)
-    manifest = read_manifest(folder / "bundle.toml")
-    if not isinstance(manifest, Manifest):
-        raise BundleError(manifest)
-    return _Loader(folder, manifest).load()
+    folder = find_bundle(path)
+    return _Loader(folder, read_manifest(folder / "bundle.toml")).load()
 
 
 def built_in_bundles() -> list[str]:
@@ -117,7 +114,8 @@ def built_in_bundles() -> list[str]:
     return sorted(folder.parent.name for folder in BUILT_IN.glob("*/bundle.toml"))
 
 
-def _folder(path: str | Path) -> Path:
+def find_bundle(path: str | Path) -> Path:
+    """The folder of a bundle given by its path or by a built-in's name. Raises BundleError if there is none."""
     folder = Path(path)
     if (folder / "bundle.toml").is_file():
         return folder.resolve()
@@ -131,8 +129,8 @@ def _folder(path: str | Path) -> Path:
 class _Loader:
     """Loads one folder, gathering problems on the way."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.folder, self.manifest = folder, manifest
+    def __init__(self, folder: Path, file: ManifestFile) -> None:
+        self.folder, self.manifest, self.where = folder, file.manifest, file.where
         self.modules = BundleModules(folder)
         self.problems: list[Problem] = []
 
@@ -175,7 +173,7 @@ class _Loader:
         return found
 
     def _environment(self) -> type[Environment] | None:
-        where = "bundle.toml env"
+        where = self.where("env")
         found = self._resolve(self.manifest.env, where)
         if found is None:
             return None
@@ -224,7 +222,7 @@ class _Loader:
             self._problem(where, f"{environment.__name__} has no score", "define score(self, reply)")
 
     def _reward(self, placed: list[Placed]) -> Reward | None:
-        where, written = "bundle.toml reward", self.manifest.reward
+        where, written = self.where("reward"), self.manifest.reward
         if isinstance(written, dict):
             reward = rewards.weighted(written)
             if not written:

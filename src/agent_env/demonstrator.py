@@ -1,8 +1,8 @@
 """A scripted player: how a bundle shows its tasks being played, for smoke tests and warm starts.
 
 A bundle's ``demonstrator.py`` defines ``demonstrate(turn, rng, error_rate)``, a generator called once per turn. It
-yields its moves: a `Call`, a list of them (made at once), and at last a `Reply`. After each move but the last it is sent
-the texts that came back, one per call. `error_rate` in 0..1 is how often it should err, drawn from `rng`.
+yields its moves: a `Call`, a list of them (made at once), and at last a `Reply`. After each move but the last it is
+sent the texts that came back, one per call. `error_rate` in 0..1 is how often it should err, drawn from `rng`.
 """
 
 from __future__ import annotations

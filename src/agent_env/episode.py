@@ -124,14 +124,12 @@ class Episode:
         try:
             async with deadline:
                 return await awaitable
-        except TimeoutError as error:
-            if not deadline.expired():
+        except BaseException as error:
+            self._failure = str(error) or f"{what} was cancelled"
+            if not (isinstance(error, TimeoutError) and deadline.expired()):
                 raise
             self._failure = f"{what} ran past {seconds:g} s (limits.{limit} of bundle.toml)"
             raise EpisodeError(self._failure) from error
-        except BaseException as error:
-            self._failure = str(error) or f"{what} was cancelled"
-            raise
 
     def _guarded(self, compute: Any) -> Any:
         try:

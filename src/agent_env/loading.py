@@ -20,7 +20,7 @@ from typing import Any
 from agent_env.errors import Problem
 
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-_lock = threading.Lock()
+_lock = threading.RLock()  # a bundle's module may itself load a bundle
 
 
 class LoadError(ValueError):
@@ -38,6 +38,7 @@ class BundleModules:
         self.folder = folder.resolve()
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
         self.package = f"agent_env_bundle_{digest}"
+        self._loaded: dict[str, ModuleType | LoadError] = {}
         with _lock:
             for name in [n for n in sys.modules if n == self.package or n.startswith(f"{self.package}.")]:
                 del sys.modules[name]
@@ -53,14 +54,23 @@ class BundleModules:
 
     def module(self, name: str) -> ModuleType:
         """A module of the folder or, if it has none of that name, an installed one. Raises LoadError."""
-        own = self.has(name)
-        if own and not self.folder.joinpath(name.replace(".", "/")).resolve().is_relative_to(self.folder):
-            raise LoadError(f"module {name!r} lies outside the bundle's folder", fix="copy it into the folder")
         with _lock:
-            try:
-                return importlib.import_module(f"{self.package}.{name}" if own else name)
-            except (Exception, SystemExit) as error:
-                raise self._explained(name, error) from error
+            if name not in self._loaded:
+                self._loaded[name] = self._imported(name)
+            found = self._loaded[name]
+        if isinstance(found, LoadError):
+            raise found
+        return found
+
+    def _imported(self, name: str) -> ModuleType | LoadError:
+        own = self.has(name)
+        file = self.folder.joinpath(*name.split(".")).with_suffix(".py")
+        if own and not file.resolve().is_relative_to(self.folder):
+            return LoadError(f"leads outside the bundle's folder, to {file.resolve()}", file.name, "copy the file")
+        try:
+            return importlib.import_module(f"{self.package}.{name}" if own else name)
+        except (Exception, SystemExit) as error:
+            return self._explained(name, error)
 
     def resolve(self, reference: str) -> Any:
         """The object that ``module:name`` names. Raises LoadError."""

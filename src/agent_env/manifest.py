@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
-from agent_env.errors import Problem
+from agent_env.errors import BundleError, Problem
 from agent_env.validation import Loc, Strict, path, problems_of
 
 Seconds = Annotated[float, Field(gt=0)]
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
+
+
+def _split(name: str) -> str:
+    """A split names a file of the bundle's folder, and so must not be able to leave it."""
+    if name == "all":
+        raise ValueError("'all' is every split together: name this one otherwise")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise ValueError("a split's name has letters, digits, - and _ only, so that tasks/NAME.jsonl is in the folder")
+    return name
+
+
+Split = Annotated[str, AfterValidator(_split)]
 
 
 class Hosting(Strict):
@@ -36,48 +49,68 @@ class Limits(Strict):
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
 
 
+def _reward(value: object) -> object:
+    """One complaint in place of one per kind that a reward may have."""
+    table = isinstance(value, dict) and all(type(weight) in (int, float) for weight in value.values())
+    if not (isinstance(value, str) or table):
+        raise ValueError("expected a step id, 'mean', 'sum', 'module:function' or a table of a weight per step id")
+    return value
+
+
 class Manifest(Strict):
     """The whole file. `reward` is None if not written; `env` is ``module:Class``."""
 
     name: Identifier
     env: str
-    splits: Annotated[list[str], Field(min_length=1)]
+    splits: Annotated[list[Split], Field(min_length=1)]
     description: str = ""
-    reward: str | dict[str, float] | None = None
+    reward: Annotated[str | dict[str, float] | None, BeforeValidator(_reward)] = None
     hosting: Hosting = Hosting()
     limits: Limits = Limits()
 
 
-def read_manifest(file: Path) -> Manifest | list[Problem]:
-    """The manifest, or every problem of the file with its line."""
+@dataclass(frozen=True)
+class ManifestFile:
+    """A manifest and the text it was read from."""
+
+    manifest: Manifest
+    name: str
+    text: str
+
+    def where(self, *keys: int | str) -> str:
+        """A place in the file, ``bundle.toml:7 hosting.mode``."""
+        return _where(self.name, self.text, keys)
+
+
+def read_manifest(file: Path) -> ManifestFile:
+    """Read a ``bundle.toml``.
+
+    Raises:
+        BundleError: with every problem of the file and its line.
+    """
     try:
         text = file.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        return [Problem(file.name, f"not UTF-8 at byte {error.start}", "save it as UTF-8")]
+        raise BundleError(Problem(file.name, f"not UTF-8 at byte {error.start}", "save it as UTF-8")) from error
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         at = line[1] if line else str(text.count("\n") + 1)
-        return [Problem(f"{file.name}:{at}", f"not TOML: {error}")]
-
-    def where(loc: Loc) -> str:
-        line = _line(text, loc)
-        return f"{file.name}{f':{line}' if line else ''} {path(loc)}".strip()
-
+        raise BundleError(Problem(f"{file.name}:{at}", f"not TOML: {error}")) from error
     try:
         manifest = Manifest.model_validate(data)
     except ValidationError as error:
-        return problems_of(error, Manifest, where)
-    problems = []
-    for index, split in enumerate(manifest.splits):
-        if split == "all":
-            problems.append(Problem(where(("splits",)), "'all' is every split together", "name it otherwise"))
-        elif not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", split):
-            what = f"split {split!r} cannot be a file's name in the bundle's folder"
-            problems.append(Problem(where(("splits",)), what, "use letters, digits, - and _"))
-        elif split in manifest.splits[:index]:
-            problems.append(Problem(where(("splits",)), f"split {split!r} is named twice", "remove one"))
-    return problems or manifest
+        raise BundleError(problems_of(error, Manifest, lambda loc: _where(file.name, text, loc))) from error
+    repeated = sorted({split for split in manifest.splits if manifest.splits.count(split) > 1})
+    if repeated:
+        where = _where(file.name, text, ("splits",))
+        raise BundleError([Problem(where, f"split {split!r} is named twice", "remove one") for split in repeated])
+    return ManifestFile(manifest, file.name, text)
+
+
+def _where(name: str, text: str, loc: Loc) -> str:
+    line = _line(text, loc)
+    return f"{name}{f':{line}' if line else ''} {path(loc)}".strip()
 
 
 def _line(text: str, loc: Loc) -> int | None:

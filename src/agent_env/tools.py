@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import typing
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from agent_env import docstrings
@@ -213,10 +215,11 @@ def _tools(env_class: type) -> dict[str, _Tool]:
 
 
 def _marked(env_class: type) -> list[str]:
+    """Names of the tools. An override of a base class's tool is one too, marked or not; ``name = None`` removes it."""
     names: dict[str, None] = {}
     for klass in reversed(env_class.__mro__):
-        names.update(dict.fromkeys(vars(klass)))
-    return [name for name in names if getattr(_function(inspect.getattr_static(env_class, name)), _MARK, False)]
+        names.update({name: None for name, value in vars(klass).items() if getattr(_function(value), _MARK, False)})
+    return [name for name in names if inspect.getattr_static(env_class, name) is not None]
 
 
 def _function(attribute: Any) -> Any:
@@ -226,19 +229,21 @@ def _function(attribute: Any) -> Any:
 def _compile(env_class: type, name: str) -> _Tool | list[Problem]:
     attribute = inspect.getattr_static(env_class, name)
     method = _function(attribute)
-    where = f"{Path(method.__code__.co_filename).name}:{method.__code__.co_firstlineno} {env_class.__name__}.{name}"
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    where = f"{Path(code.co_filename).name}:{code.co_firstlineno} " if code else ""
+    where += f"{env_class.__name__}.{name}"
     problems = _signature_problems(attribute, method, name, where)
-    try:
-        hints = typing.get_type_hints(method, include_extras=True)
-    except Exception as error:  # the annotation is the author's code: anything may come out of it
-        problems.append(Problem(where, f"an annotation cannot be resolved: {error}", "import the type in the module"))
-        return problems
-    description, documented = docstrings.parse(method.__doc__)
-    parameters = list(inspect.signature(method).parameters.values())[1:]
-    for stray in documented.keys() - {p.name for p in parameters}:
-        problems.append(Problem(where, f"the docstring's Args names {stray!r}, which is no argument", "rename it"))
     if problems:
         return problems
+    try:
+        hints = _hints(method)
+    except Exception as error:  # the annotation is the author's code: anything may come out of it
+        return [Problem(where, f"an annotation cannot be resolved: {error}", "import the type in the module")]
+    description, documented = docstrings.parse(method.__doc__)
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    strays = [name for name in documented if name not in {parameter.name for parameter in parameters}]
+    if strays:
+        return [Problem(where, f"the docstring's Args names {stray!r}, which is no argument") for stray in strays]
     names = {parameter.name: f"a{index}" for index, parameter in enumerate(parameters)}
     try:
         model = _model(env_class, name, parameters, hints, documented, names)
@@ -249,12 +254,24 @@ def _compile(env_class: type, name: str) -> _Tool | list[Problem]:
     return _Tool(ToolSpec(name, description, schema), model, names)
 
 
+def _hints(method: Any) -> dict[str, Any]:
+    """Types of the arguments. What a tool returns may be a name that exists for a type checker only."""
+    target = inspect.unwrap(method)
+    annotations = {name: hint for name, hint in target.__annotations__.items() if name != "return"}
+    holder = SimpleNamespace(__annotations__=annotations)
+    return typing.get_type_hints(holder, globalns=target.__globals__, include_extras=True)
+
+
 def _signature_problems(attribute: Any, method: Any, name: str, where: str) -> list[Problem]:
     if not inspect.isfunction(attribute):
         return [Problem(where, f"a tool is a plain method, not a {type(attribute).__name__}", "take the decorator off")]
     problems = []
     if name in RESERVED_TOOLS:
         problems.append(Problem(where, f"the name {name!r} is reserved", "rename the tool"))
+    if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
+        problems.append(
+            Problem(where, "model APIs allow 64 of A-Z, a-z, 0-9 and _ in a tool's name", "rename the tool")
+        )
     if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
         problems.append(Problem(where, "a tool returns its answer; this one yields", "return a str, a dict …"))
     parameters = list(inspect.signature(method).parameters.values())

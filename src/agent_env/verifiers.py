@@ -1,9 +1,9 @@
 """What scores a turn: seven verifiers, each a number in 0..1 (the environment's own may be several, by name).
 
 A verifier is written in a task as a table, ``{"type": "number", "value": 42, "tolerance": 0.5}``; its keys are the
-fields of the class below. All of them run where the environment runs (see `agent_env.hosting`), so author code in a verifier
-costs at most its own episode. A pattern that backtracks without end is stopped after `REGEX_SECONDS` by the `regex`
-package, which checks the time while it matches and lets other threads run; `re` can do neither.
+fields of the class below. All of them run where the environment runs (see `agent_env.hosting`), so that author code in
+a verifier costs at most its own episode. A pattern that backtracks without end is stopped after `REGEX_SECONDS` by the
+`regex` package, which checks the time while it matches and lets other threads run; `re` can do neither.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_env.environment import Environment, Score
-from agent_env.errors import EpisodeError
+from agent_env.errors import EpisodeError, InputError
 from agent_env.observation import Observation
 from agent_env.task import Task, Turn
 from agent_env.tools import ToolResult, call_tool
@@ -25,9 +27,10 @@ class LocalHandle:
 
     async def reset(self, task: Task, seed: int) -> Observation | None:
         await self.close()
-        self._task = task
+        # A copy, since the bundle's own would carry what this environment changes in it to the next episode.
+        self._task = replace(task, env=copy.deepcopy(task.env))
         self._env = await _author("__init__", self._bundle.environment)
-        seen = await _author("reset", self._env.reset, task, seed)
+        seen = await _author("reset", self._env.reset, self._task, seed)
         if seen is not None and not isinstance(seen, Observation):
             raise EpisodeError(f"reset returned a {type(seen).__name__}: return an Observation or None")
         return seen
@@ -38,7 +41,10 @@ class LocalHandle:
     async def score(self, reply: str, turn: Turn) -> Score:
         env, task = self._live(), self._task
         assert task is not None
-        verifier = self._bundle.verifier(turn)
+        try:
+            verifier = self._bundle.verifier(turn)
+        except InputError as error:
+            raise EpisodeError(str(error)) from error
         score: Score = await _author(f"the verifier of turn {turn.id!r}", verifier, reply, task, turn, env)
         return score
 
