@@ -233,7 +233,10 @@ class _Loader:
             reward = rewards.only()
         elif ":" in written:
             function = self._resolve(written, where)
+            if function is None:
+                return None
             if not callable(function):
+                self._problem(where, f"{written} is not a function of the scores")
                 return None
             reward = rewards.function(written, function)
         else:
@@ -264,8 +267,7 @@ class _Loader:
             return None
         found = self._resolve("demonstrator:demonstrate", "demonstrator.py")
         if found is not None and not inspect.isgeneratorfunction(found):
-            fix = "def demonstrate(turn, rng, error_rate) yields Call and Reply"
-            self._problem("demonstrator.py demonstrate", "it is no generator function", fix)
+            self._problem("demonstrator.py demonstrate", "it is no generator function", "yield Call and Reply")
             return None
         return found
 

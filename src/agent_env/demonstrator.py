@@ -83,15 +83,25 @@ async def play(episode: Episode, demonstrate: Demonstrator, rng: random.Random, 
 
 async def _play_turn(episode: Episode, script: Play) -> tuple[list[PlayedMove], str]:
     moves: list[PlayedMove] = []
-    try:
-        move = next(script)
-        while not isinstance(move, Reply):
-            calls = [move] if isinstance(move, Call) else list(move)
-            answers = [(await episode.call(call.name, call.arguments)).text for call in calls]
-            moves.append(PlayedMove(tuple(calls), tuple(answers)))
-            move = script.send(answers)
-    except StopIteration:
-        raise EpisodeError(f"the demonstrator ended turn {episode.turn.id!r} without a Reply") from None
-    finally:
-        script.close()
+    answers: list[str] = []
+    while not isinstance(move := _next_move(episode.turn, script, answers if moves else None), Reply):
+        calls = [move] if isinstance(move, Call) else move
+        answers = [(await episode.call(call.name, call.arguments)).text for call in calls]
+        moves.append(PlayedMove(tuple(calls), tuple(answers)))
+    script.close()
     return moves, move.text
+
+
+def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Call | list[Call] | Reply:
+    try:
+        move = next(script) if answers is None else script.send(answers)
+    except StopIteration:
+        raise EpisodeError(f"the demonstrator ended turn {turn.id!r} without a Reply") from None
+    except Exception as error:
+        raise EpisodeError(f"the demonstrator raised {type(error).__name__}: {error} in turn {turn.id!r}") from error
+    listed = move if isinstance(move, list) else [move]
+    if isinstance(move, Reply) or (listed and all(isinstance(call, Call) for call in listed)):
+        return move
+    raise EpisodeError(
+        f"the demonstrator yielded {move!r} in turn {turn.id!r}: a Call, a list of them or a Reply is due"
+    )

@@ -43,6 +43,9 @@ def problems_of(error: ValidationError, model: type[BaseModel], where: Callable[
             found.append(Problem(where(loc), f"unknown key {loc[-1]!r}", fix))
         elif item["type"] == "missing":
             found.append(Problem(where(loc), f"{loc[-1]!r} is missing", "add it"))
+        elif item["type"] == "model_type":
+            keys = ", ".join(_keys(model, (*loc, "")))
+            found.append(Problem(where(loc), f"expected a table with the keys {keys}, got {item['input']!r:.80}"))
         else:
             message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]
             found.append(Problem(where(loc), f"{message}, got {item['input']!r:.80}"))

@@ -27,7 +27,7 @@ REGEX_SECONDS = 1.0
 Resolve = Callable[[str], Any]
 """From ``module:function`` to the function; raises `ValueError` saying why not."""
 
-Texts = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), Field(min_length=1)]
+Texts = Annotated[list[str], Field(min_length=1), BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
 
 
 class Verifier(Strict):

@@ -1,0 +1,99 @@
+import pytest
+
+from agent_env import BundleError
+from agent_env.manifest import Hosting, Limits, read_manifest
+from support.bundles import TOML
+
+
+def read(tmp_path, text):
+    file = tmp_path / "bundle.toml"
+    file.write_text(text) if isinstance(text, str) else file.write_bytes(text)
+    return read_manifest(file)
+
+
+def problems(tmp_path, text):
+    with pytest.raises(BundleError) as caught:
+        read(tmp_path, text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_defaults(tmp_path):
+    manifest = read(tmp_path, TOML).manifest
+    assert (manifest.name, manifest.splits, manifest.reward) == ("counter", ["train"], None)
+    assert (manifest.hosting, manifest.limits) == (Hosting(mode="threads"), Limits())
+
+
+def test_every_key(tmp_path):
+    manifest = read(
+        tmp_path,
+        """
+        name = "full"
+        env = "pkg.env:Class"
+        splits = ["train", "eval"]
+        description = "All of it."
+        [reward]
+        a = 1
+        b = -0.5
+        [hosting]
+        mode = "processes"
+        workers = 2
+        [limits]
+        reset_timeout = 1
+        call_timeout = 2.5
+        score_timeout = 3
+        max_answer_bytes = 65536
+        """,
+    ).manifest
+    assert manifest.reward == {"a": 1, "b": -0.5}
+    assert manifest.hosting == Hosting(mode="processes", workers=2)
+    assert manifest.limits == Limits(reset_timeout=1, call_timeout=2.5, score_timeout=3, max_answer_bytes=65536)
+
+
+def test_where_names_the_line(tmp_path):
+    file = read(tmp_path, 'name = "x"\nenv = "e:E"\nsplits = ["a"]\n\n[limits]\ncall_timeout = 2\n')
+    assert file.where("env") == "bundle.toml:2 env"
+    assert file.where("limits", "call_timeout") == "bundle.toml:6 limits.call_timeout"
+    assert file.where("limits", "reset_timeout") == "bundle.toml:5 limits.reset_timeout"
+    assert file.where("reward") == "bundle.toml reward"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('name = "x"\nenv = \n', "bundle.toml:2: not TOML: Invalid value"),
+        ('name = "x"\nname = "y"\n', "bundle.toml:2: not TOML: Cannot overwrite a value"),
+        ('name = "x', "bundle.toml:1: not TOML: "),
+        (b'name = "\xff"', "bundle.toml: not UTF-8 at byte 8 (save it as UTF-8)"),
+    ],
+)
+def test_syntax_errors_have_their_line(tmp_path, text, expected):
+    (found,) = problems(tmp_path, text)
+    assert found.startswith(expected)
+
+
+def test_all_problems_at_once(tmp_path):
+    found = problems(
+        tmp_path,
+        'name = "no spaces"\nsplits = ["train", "all", "../x"]\nrewrad = "mean"\nreward = 3\n\n'
+        '[hosting]\nmode = "thread"\nworkers = 0\n\n[limits]\ncall_timout = 5\nreset_timeout = -1\n',
+    )
+    expected = [
+        "bundle.toml:1 name: String should match pattern",
+        "bundle.toml env: 'env' is missing (add it)",
+        "bundle.toml:2 splits[1]: 'all' is every split together: name this one otherwise, got 'all'",
+        "bundle.toml:2 splits[2]: a split's name has letters, digits, - and _ only, so that tasks/NAME.jsonl is in the",
+        "bundle.toml:4 reward: expected a step id, 'mean', 'sum', 'module:function' or a table of a weight per step id",
+        "bundle.toml:7 hosting.mode: Input should be 'async', 'threads' or 'processes', got 'thread'",
+        "bundle.toml:8 hosting.workers: Input should be greater than or equal to 1, got 0",
+        "bundle.toml:12 limits.reset_timeout: Input should be greater than 0, got -1",
+        "bundle.toml:11 limits.call_timout: unknown key 'call_timout' (did you mean 'call_timeout'?)",
+        "bundle.toml:3 rewrad: unknown key 'rewrad' (did you mean 'reward'?)",
+    ]
+    assert len(found) == len(expected)
+    for actual, start in zip(found, expected, strict=True):
+        assert actual.startswith(start)
+
+
+def test_a_split_named_twice(tmp_path):
+    found = problems(tmp_path, 'name = "x"\nenv = "e:E"\nsplits = ["a", "b", "a"]\n')
+    assert found == ["bundle.toml:3 splits: split 'a' is named twice (remove one)"]
