@@ -1,4 +1,4 @@
-"""JSON values: what an author's code returned as plain JSON, and where it holds a NaN or an infinity."""
+"""JSON values: what an author's code returned as plain JSON, and what in it JSON cannot hold."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ def plain(value: Any) -> Any:
     if (where := nonfinite(result)) is not None:
         raise ValueError(f"NaN or an infinity{f' at {where}' if where else ''}")
     return result
+
+
+def readable(value: Any) -> Any:
+    """`value`, of plain JSON types, with every lone surrogate in its texts replaced by U+FFFD.
+
+    Such text comes of file names that are not UTF-8; no JSON that others read can hold it.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {readable(key): readable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [readable(item) for item in value]
+    return value
 
 
 def _numpy(value: Any) -> Any:

@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from agent_env.cli import serve
 from agent_env.errors import AgentEnvError
 
 app = typer.Typer(
@@ -19,6 +20,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _group() -> None:
+    """From an environment and its tasks to a trained agent."""
+
+
+app.command("serve")(serve.command)
 
 
 def main() -> None:

@@ -1,0 +1,79 @@
+"""A worker process: plays one episode for the server and ends. Forked off `agent_env.hosting.template`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import traceback
+from typing import TYPE_CHECKING
+
+from agent_env.errors import AgentEnvError, EpisodeError
+from agent_env.hosting import pipe
+from agent_env.hosting.local import LocalHandle
+from agent_env.hosting.parent_death import die_when_closed, die_with_parent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent_env.bundle import Bundle
+
+
+def work(connection: socket.socket, load: Callable[[], Bundle], template: int) -> None:
+    """Serve one episode over `connection`; never returns.
+
+    Args:
+        load: gives the bundle, at no cost if the template has loaded it.
+        template: process id of the parent, with which this process must die.
+    """
+    try:
+        # A group of its own, so that what the environment starts can be ended with it.
+        os.setpgid(0, 0)
+        die_with_parent(template)
+        die_when_closed(connection.fileno())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        asyncio.run(_serve(connection, LocalHandle(load())))
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    # Not sys.exit: what the environment registered or left running must not keep this process.
+    os._exit(0)
+
+
+async def _serve(connection: socket.socket, handle: LocalHandle) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection)
+    while True:
+        try:
+            (length,) = pipe.LENGTH.unpack(await reader.readexactly(pipe.LENGTH.size))
+            request = pipe.decode_request(await reader.readexactly(length))
+        except asyncio.IncompleteReadError:
+            return
+        writer.write(await _answer(handle, request))
+        await writer.drain()
+        if request.do == "close":
+            return
+
+
+async def _answer(handle: LocalHandle, request: pipe.Request) -> bytes:
+    try:
+        return pipe.encode(await _done(handle, request))
+    except AgentEnvError as error:
+        return pipe.encode(pipe.Reply.of_error(error))
+    except BaseException as error:
+        # An answer that cannot be encoded, or an exception that means to end a program: the episode's failure alike.
+        what = f"tool {request.name!r}" if request.do == "call" else request.do
+        return pipe.encode(pipe.Reply.of_error(EpisodeError(f"{what}: {type(error).__name__}: {error}")))
+
+
+async def _done(handle: LocalHandle, request: pipe.Request) -> pipe.Reply:
+    if request.do == "reset":
+        assert request.task is not None
+        return pipe.Reply(observation=await handle.reset(request.task, request.seed))
+    if request.do == "call":
+        return pipe.Reply(result=await handle.call(request.name, request.arguments))
+    if request.do == "score":
+        assert request.turn is not None
+        return pipe.Reply.of_score(await handle.score(request.reply, request.turn))
+    await handle.close()
+    return pipe.Reply()

@@ -1,0 +1,96 @@
+"""The server as an ASGI application: OpenEnv's protocol, with what training needs of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+
+from agent_env.bundle import Bundle
+from agent_env.openenv import schemas
+from agent_env.openenv.admission import Admission
+from agent_env.openenv.auth import RequireToken, Token
+from agent_env.openenv.catalogue import Catalogue, RewardChoice
+from agent_env.openenv.mcp import McpEndpoint
+from agent_env.openenv.sessions import Sessions
+from agent_env.openenv.task_api import TaskApi, json_response
+from agent_env.openenv.websocket import WebSocketEndpoint
+
+MAX_MESSAGE = 16 * 1024 * 1024
+
+
+def build_app(
+    bundle: Bundle | Mapping[str, Bundle],
+    *,
+    reward: RewardChoice | None = None,
+    token: str | None = None,
+    max_sessions: int = 64,
+    admission_timeout: float = 30.0,
+    admission_queue: int = 1024,
+    max_message_bytes: int = MAX_MESSAGE,
+) -> Starlette:
+    """The task server for a bundle, or for several: a mapping of split to bundle.
+
+    `agent_env.openenv.serve` runs it with the settings it is meant for; under another ASGI server, set that server's
+    own limit of message size and its keepalive.
+
+    Args:
+        reward: in place of the bundle's: a step id, ``mean``, ``sum``, or a function of an episode's scores.
+        token: asked of every request but ``/health`` as ``Authorization: Bearer …``; None leaves the server open.
+        max_sessions: sessions at once.
+        admission_timeout: seconds that a newcomer waits for a session before it is told CAPACITY_REACHED.
+        admission_queue: newcomers that may wait at once.
+        max_message_bytes: the longest message, either way.
+
+    Raises:
+        InputError: a token that no header can carry, a mapping or reward that cannot be used.
+    """
+    catalogue = Catalogue(bundle, reward=reward, capacity=max_sessions)
+    admission = Admission(max_sessions, queue_limit=admission_queue, timeout=admission_timeout)
+    sessions = Sessions(catalogue, admission, max_message_bytes)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            await sessions.start()
+            yield
+        finally:
+            await sessions.shutdown()
+
+    async def metadata(request: Request) -> Response:
+        return json_response(schemas.metadata(catalogue.name, catalogue.description))
+
+    app = Starlette(
+        routes=[
+            Route("/health", _health),
+            Route("/metadata", metadata),
+            Route("/schema", _schema),
+            Route("/mcp", McpEndpoint(sessions).answer, methods=["POST"]),
+            WebSocketRoute("/ws", WebSocketEndpoint(sessions)),
+            *TaskApi(catalogue).routes,
+        ],
+        middleware=[] if token is None else [Middleware(RequireToken, Token(token))],
+        exception_handlers={HTTPException: _refusal},
+        lifespan=lifespan,
+    )
+    app.state.sessions = sessions
+    return app
+
+
+async def _health(request: Request) -> Response:
+    return json_response({"status": "healthy"})
+
+
+async def _schema(request: Request) -> Response:
+    return json_response(schemas.schema())
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return json_response({"detail": error.detail}, error.status_code)

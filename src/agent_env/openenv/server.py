@@ -1,0 +1,168 @@
+"""Runs the application on uvicorn, with the settings it is meant for, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from starlette.applications import Starlette
+
+from agent_env.errors import InputError
+from agent_env.hosting.guardian import Guardian
+from agent_env.openenv.protocol import ServerProtocol
+from agent_env.openenv.sessions import Sessions
+
+logger = logging.getLogger(__name__)
+
+GRACE = 5
+"""Seconds for the sessions to end at shutdown, before they are cancelled."""
+HTTP_KEEP_ALIVE = 75
+"""Seconds that an idle HTTP connection is kept; longer than clients keep theirs, so that they are the ones to close."""
+MAX_FILES = 65536
+BACKLOG = 1024
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def serve(
+    app: Starlette,
+    host: str,
+    port: int,
+    *,
+    peer_timeout: float = 9.0,
+    on_ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until told to stop; then end every session and environment, within a bounded time, and return.
+
+    Args:
+        app: made by `build_app`.
+        port: 0 for any free one.
+        peer_timeout: seconds of silence (no answer to a ping) after which a client counts as gone.
+        on_ready: called with the server's URL once it answers.
+
+    Raises:
+        InputError: the address cannot be used.
+        EpisodeError: the environments cannot be started.
+    """
+    listener = listen(host, port, peer_timeout)
+    _allow_many_files()
+    guardian = Guardian()
+    try:
+        config = uvicorn.Config(
+            app,
+            ws=ServerProtocol,
+            ws_max_size=app.state.sessions.max_message,
+            # A ping answered late by a client that is merely busy is no reason to end its episode: most of the time
+            # goes to waiting for the answer, little to waiting before asking.
+            ws_ping_interval=peer_timeout / 4,
+            ws_ping_timeout=peer_timeout * 3 / 4,
+            ws_per_message_deflate=False,
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=HTTP_KEEP_ALIVE,
+            timeout_graceful_shutdown=GRACE,
+        )
+        server = _Server(config, lambda: on_ready(url_of(listener)))
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(_run(server, app.state.sessions, listener))
+    finally:
+        listener.close()
+        guardian.close()
+
+
+async def _run(server: uvicorn.Server, sessions: Sessions, listener: socket.socket) -> None:
+    # Environments start before the server does: what they fail with is an error here then, not a log of uvicorn's.
+    loop, this = asyncio.get_running_loop(), asyncio.current_task()
+    assert this is not None
+    for number in SIGNALS:
+        loop.add_signal_handler(number, this.cancel)
+    try:
+        await sessions.start()
+    except asyncio.CancelledError:
+        await sessions.shutdown()
+        return
+    except BaseException:
+        await sessions.shutdown()
+        raise
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+            # uvicorn raises the signal that ended it once more when it is done: for whoever set this handler.
+            signal.signal(number, lambda *_: None)
+    await server.serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, telling when it answers."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+
+def listen(host: str, port: int, peer_timeout: float) -> socket.socket:
+    """A listening socket whose connections notice a dead peer. Raises InputError if the address cannot be used."""
+    where = f"{host}:{port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"the host {host!r} is not known here: {error}") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _notice_dead_peers(listener, peer_timeout)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise InputError(
+                f"{where} is in use by another server: choose another --port, or 0 for a free one"
+            ) from None
+        raise InputError(f"{where} cannot be served on: {error}") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _notice_dead_peers(listener: socket.socket, seconds: float) -> None:
+    """TCP's own keepalive, and a limit on how long what was sent may go unacknowledged; connections inherit both."""
+    whole = max(1, round(seconds))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", whole),
+        ("TCP_KEEPINTVL", max(1, whole // 3)),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 1000 * whole),
+    ):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def url_of(listener: socket.socket) -> str:
+    """The URL of what listens there."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _allow_many_files() -> None:
+    """Raise the soft limit of open files: a session is a socket here, and a few more with its environment."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
