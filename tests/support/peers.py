@@ -114,7 +114,7 @@ async def raw_peer(talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], 
         assert task is not None
         tasks.add(task)
         try:
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 await talk(reader, writer)
         finally:
             writer.close()
@@ -128,6 +128,42 @@ async def raw_peer(talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], 
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass
+class HttpPeer:
+    """A running HTTP peer: its URL, and each request's method, path and JSON body."""
+
+    url: str = ""
+    requests: list[tuple[str, str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    def count(self, path: str) -> int:
+        """How often a path was asked for."""
+        return sum(asked == path for _, asked, _ in self.requests)
+
+
+@contextlib.asynccontextmanager
+async def http_peer(answer: Callable[[str, str, Any], tuple[int, Any]]) -> AsyncIterator[HttpPeer]:
+    """An HTTP server; `answer(method, path, body)` returns a status and what JSON, or which bytes, to send."""
+    running = HttpPeer()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+            first, *lines = head.strip().split("\r\n")
+            method, path, _ = first.split(" ")
+            headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            running.requests.append((method, path, json.loads(body) if body else None))
+            running.headers.append(headers)
+            status, said = answer(*running.requests[-1])
+            payload = said if isinstance(said, bytes) else json.dumps(said).encode()
+            writer.write(f"HTTP/1.1 {status} So\r\nContent-Length: {len(payload)}\r\n\r\n".encode() + payload)
+            await writer.drain()
+
+    async with raw_peer(talk) as url:
+        running.url = url
+        yield running
 
 
 def free_port() -> int:

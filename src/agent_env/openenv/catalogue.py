@@ -43,6 +43,7 @@ class Entry:
             "system_prompt": self.task.system_prompt,
             "toolset": self.toolset.hash,
             "turns": len(self.task.turns),
+            "steps": [turn.id for turn in self.task.turns if turn.verifier is not None],
         }
 
 

@@ -43,6 +43,7 @@ class TaskRow:
         system_prompt: may be empty.
         toolset: a key: tasks with the same one have the same tools. None from a server that says nothing of it.
         turns: how many; None from a server that does not say.
+        steps: the ids its scores are recorded under; empty from a server that does not say.
     """
 
     id: str
@@ -53,6 +54,7 @@ class TaskRow:
     system_prompt: str
     toolset: str | None
     turns: int | None
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ def _row(task: Any, split: str, index: int, problems: list[Problem]) -> TaskRow:
         problems.append(Problem(where, "the server says no prompt for this task", fix))
         prompt = system_prompt = ""
     task_id = str(said.get("id") or f"{split}-{index}")
-    toolset, turns = said.get("toolset"), said.get("turns")
+    toolset, turns, steps = said.get("toolset"), said.get("turns"), said.get("steps")
     return TaskRow(
         id=task_id,
         name=str(said.get("name") or task_id),
@@ -234,4 +236,5 @@ def _row(task: Any, split: str, index: int, problems: list[Problem]) -> TaskRow:
         system_prompt=system_prompt,
         toolset=toolset if isinstance(toolset, str) else None,
         turns=turns if isinstance(turns, int) and not isinstance(turns, bool) else None,
+        steps=tuple(str(step) for step in steps) if isinstance(steps, list) else (),
     )

@@ -1,0 +1,283 @@
+"""Writes what verl trains on: a parquet file per split with a row per task, and the YAML that registers the loop.
+
+A row holds the task's first prompt, and in ``extra_info`` which task it is and the tools it is played with. The tools
+are one JSON string: as a column of structs they would be merged by Arrow into one type, and every tool would show the
+fields of all others, as nulls, to the model. The schema is explicit, so an empty split keeps its columns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_env.errors import InputError, MissingExtra, Problem
+from agent_env.training.folder import check_target, replacing
+from agent_env.training.shared import Shared
+from agent_env.training.task_api import TaskRow
+from agent_env.training.tasks import Progress, TasksAndTools, tasks_and_tools
+from agent_env.training.verl.prompts import PromptCounter
+
+AGENT = "agentenv"
+LOOP = "agent_env.training.verl.loop.AgentEnvAgentLoop"
+LOOP_FILE = "agent_loop.yaml"
+MARK = b"agentenv"
+"""A key in the metadata of the parquet files written here."""
+SHOWN = 20
+"""Problems of one kind that are spelled out before the others are counted."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """What ``agent_loop.yaml`` tells the loop, beside what `Shared` holds.
+
+    Args:
+        attempts: episodes a rollout may begin.
+        traces: folder the loop writes traces to; None for no traces.
+    """
+
+    attempts: int = 3
+    traces: str | None = None
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """How prompts are counted, if they are.
+
+    Args:
+        tokenizer: a model's folder or name; None to count nothing.
+        template_kwargs: verl's ``data.apply_chat_template_kwargs``.
+        max_length: tokens a prompt may have with its tools; None for any number.
+    """
+
+    tokenizer: str | None = None
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    max_length: int | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written.
+
+    Args:
+        files: names, ``agent_loop.yaml`` first.
+        rows: number of rows by split.
+        longest_prompt: tokens of the longest prompt with its tools; None if none was counted.
+    """
+
+    files: tuple[str, ...]
+    rows: Mapping[str, int]
+    longest_prompt: int | None
+
+
+def write(
+    shared: Shared,
+    out: Path,
+    *,
+    loop: LoopOptions | None = None,
+    prompts: PromptOptions | None = None,
+    progress: Progress | None = None,
+) -> Written:
+    """Read a server's tasks and write verl's rows and loop configuration into `out`, all of it or nothing.
+
+    Args:
+        shared: where the server is; its URL, deadlines and the name of its token's variable go into the configuration.
+        out: replaced as a whole if it is there; files that are not of this writer's stay.
+        progress: told of each part of the work.
+
+    Raises:
+        MissingExtra: a package of the ``verl`` extra is not installed.
+        InputError: the options, all problems at once, before the server is read; tasks that cannot be rows; prompts
+            that are over the limit, before anything is written.
+        SessionError: the server cannot be read.
+    """
+    loop, prompts = loop or LoopOptions(), prompts or PromptOptions()
+    _pyarrow()
+    counter = _checked(out, loop, prompts)
+    tell = progress or (lambda what, done, total: None)
+    tasks = asyncio.run(tasks_and_tools(shared, tell))
+    _check_split_names(tasks)
+    shown_tools = _ShownTools(tasks)
+    longest = None if counter is None else _longest(tasks, shown_tools, counter, prompts, tell)
+    files = [LOOP_FILE]
+    with replacing(out, _ours) as folder:
+        for done, split in enumerate(sorted(tasks.splits)):
+            tell("writing", done, len(tasks.splits))
+            _write_parquet(folder / f"{split}.parquet", [_row(tasks.env, t, shown_tools) for t in tasks.splits[split]])
+            files.append(f"{split}.parquet")
+        (folder / LOOP_FILE).write_text(_loop_config(shared, loop, tasks), encoding="utf-8")
+        tell("writing", len(tasks.splits), len(tasks.splits))
+    return Written(tuple(files), {split: len(rows) for split, rows in tasks.splits.items()}, longest)
+
+
+class _ShownTools:
+    """Each task's tools, parsed and as one JSON string, made once for all tasks that share them."""
+
+    def __init__(self, tasks: TasksAndTools) -> None:
+        self._tasks = tasks
+        self._made: dict[tuple[str | None, bool], tuple[list[Json], str]] = {}
+
+    def of(self, task: TaskRow) -> tuple[list[Json], str]:
+        key = (task.toolset, task.turns == 1)
+        if key not in self._made:
+            tools = list(self._tasks.tools(task))
+            self._made[key] = tools, json.dumps(tools, ensure_ascii=False)
+        return self._made[key]
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtra("verl", "pyarrow") from error
+    return pyarrow
+
+
+def _checked(out: Path, loop: LoopOptions, prompts: PromptOptions) -> PromptCounter | None:
+    """The counter that the options ask for, once all of them were found usable."""
+    problems = check_target(out)
+    if loop.attempts < 1:
+        problems.append(Problem("--attempts", f"expected 1 or more, got {loop.attempts}"))
+    if prompts.max_length is not None and prompts.max_length < 1:
+        problems.append(Problem("--max-prompt-length", f"expected 1 or more, got {prompts.max_length}"))
+    counter = None
+    if prompts.tokenizer is not None:
+        try:
+            counter = PromptCounter(prompts.tokenizer, prompts.template_kwargs)
+        except InputError as error:
+            problems += error.problems
+    else:
+        idle = [("--max-prompt-length", prompts.max_length), ("--chat-template-kwargs", prompts.template_kwargs)]
+        for option, value in idle:
+            if value:
+                problems.append(Problem(option, "counts nothing without a tokenizer", "add --tokenizer MODEL"))
+    if problems:
+        raise InputError(problems)
+    return counter
+
+
+def _check_split_names(tasks: TasksAndTools) -> None:
+    bad = [name for name in tasks.splits if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)]
+    if bad:
+        raise InputError([Problem(f"split {name!r}", "cannot be the name of a file", "rename it") for name in bad])
+
+
+def _messages(task: TaskRow) -> list[Json]:
+    system = [{"role": "system", "content": task.system_prompt}] if task.system_prompt else []
+    return [*system, {"role": "user", "content": task.prompt}]
+
+
+def _longest(
+    tasks: TasksAndTools, tools: _ShownTools, counter: PromptCounter, prompts: PromptOptions, tell: Progress
+) -> int:
+    """Tokens of the longest prompt. Raises InputError with the prompts that are over the limit."""
+    # A task is in its own split and in "all": what is the same is counted once.
+    distinct: dict[tuple[str, str, str], tuple[list[Json], list[Json]]] = {}
+    for rows in tasks.splits.values():
+        for task in rows:
+            shown, text = tools.of(task)
+            distinct.setdefault((task.system_prompt, task.prompt, text), (_messages(task), shown))
+    counts = counter.count(list(distinct.values()), lambda done, total: tell("counting tokens", done, total))
+    tokens = dict(zip(distinct, counts, strict=True))
+    if prompts.max_length is not None:
+        over: list[Problem] = []
+        for rows in tasks.splits.values():
+            for task in rows:
+                count = tokens[task.system_prompt, task.prompt, tools.of(task)[1]]
+                if count > prompts.max_length:
+                    where = f"{task.split}[{task.index}] ({task.id})"
+                    over.append(Problem(where, f"its prompt has {count} tokens with its tools"))
+        if over:
+            raise InputError(_over(over, prompts.max_length))
+    return max(counts, default=0)
+
+
+def _over(problems: list[Problem], limit: int) -> list[Problem]:
+    more = len(problems) - SHOWN
+    shown = problems[:SHOWN] + ([Problem("", f"and {more} more")] if more > 0 else [])
+    what = f"{len(problems)} prompts are over {limit} tokens; nothing was written"
+    return [Problem("--max-prompt-length", what, "shorten them, or raise the limit and data.max_prompt_length"), *shown]
+
+
+def _row(env: str, task: TaskRow, tools: _ShownTools) -> Json:
+    return {
+        "data_source": f"{AGENT}/{env}",
+        "agent_name": AGENT,
+        "prompt": _messages(task),
+        "reward_model": {"style": "rule", "ground_truth": ""},
+        "extra_info": {
+            "split": task.split,
+            "index": task.index,
+            "task_id": task.id,
+            "turns": task.turns,
+            "tools": tools.of(task)[1],
+        },
+    }
+
+
+def _write_parquet(path: Path, rows: list[Json]) -> None:
+    arrow = _pyarrow()
+    text = arrow.string()
+    schema = arrow.schema(
+        [
+            ("data_source", text),
+            ("agent_name", text),
+            ("prompt", arrow.list_(arrow.struct([("role", text), ("content", text)]))),
+            ("reward_model", arrow.struct([("style", text), ("ground_truth", text)])),
+            (
+                "extra_info",
+                arrow.struct(
+                    [
+                        ("split", text),
+                        ("index", arrow.int64()),
+                        ("task_id", text),
+                        ("turns", arrow.int64()),
+                        ("tools", text),
+                    ]
+                ),
+            ),
+        ],
+        metadata={MARK: b"1"},
+    )
+    arrow.parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), path)
+
+
+def _ours(path: Path) -> bool:
+    """Whether this writer wrote a file: a split's rows of an earlier run go when the server has that split no more."""
+    if path.name == LOOP_FILE:
+        return True
+    if path.suffix != ".parquet":
+        return False
+    arrow = _pyarrow()
+    try:
+        return MARK in (arrow.parquet.read_schema(path).metadata or {})
+    except (OSError, arrow.ArrowException):
+        return False
+
+
+def _loop_config(shared: Shared, loop: LoopOptions, tasks: TasksAndTools) -> str:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtra("verl", "yaml") from error
+    config = {
+        "name": AGENT,
+        "_target_": LOOP,
+        "url": shared.url,
+        "token_var": shared.token_var,
+        "attempts": loop.attempts,
+        "reset_timeout": shared.reset_timeout,
+        "call_timeout": shared.call_timeout,
+        "connect_timeout": shared.connect_timeout,
+        "steps": list(tasks.steps),
+        "traces": loop.traces,
+    }
+    text: str = yaml.safe_dump([config], sort_keys=False, allow_unicode=True)
+    return text
