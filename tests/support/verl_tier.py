@@ -7,17 +7,24 @@ import copy
 import functools
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import hydra
+import pyarrow.parquet as pq
+import verl
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-import verl
+from agent_env.training.shared import Shared
+from agent_env.training.verl.writer import LoopOptions, write
+
+WORKSHOP = Path(__file__).parents[1] / "verl" / "workshop"
+"""The bundle that the loop's tests are played on."""
 
 Reply = str | list[int] | Callable[[list[int]], Any]
 """Text (the end token is added), token ids, or what makes one of them (or an exception) of the prompt's ids."""
@@ -104,7 +111,7 @@ def hermes(*calls: tuple[str, Any], text: str = "") -> str:
     """A message with tool calls as Qwen3's template asks for them; arguments may be raw text."""
     blocks = []
     for name, arguments in calls:
-        raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         blocks.append(f'<tool_call>\n{{"name": "{name}", "arguments": {raw}}}\n</tool_call>')
     return "\n".join(([text] if text else []) + blocks)
 
@@ -124,3 +131,65 @@ def spans(mask: Sequence[int]) -> list[tuple[int, int, int]]:
         else:
             runs.append((value, at, at + 1))
     return runs
+
+
+class Written:
+    """What the writer wrote of a server: rows as verl's dataset passes them to a loop, and the loop's entry.
+
+    Args:
+        shared: the server.
+        out: folder to write to.
+        options: of `LoopOptions`.
+    """
+
+    def __init__(self, shared: Shared, out: Path, **options: Any) -> None:
+        self.out = out
+        write(shared, out, loop=LoopOptions(**options))
+        (self.entry,) = OmegaConf.load(out / "agent_loop.yaml")
+        self._rows = {
+            row["extra_info"]["task_id"]: row
+            for file in sorted(out.glob("*.parquet"))
+            if file.stem != "all"
+            for row in pq.read_table(file).to_pylist()
+        }
+
+    def row(self, task: str) -> dict[str, Any]:
+        """A task's row."""
+        row = copy.deepcopy(self._rows[task])
+        return {**row, "raw_prompt": row["prompt"], "tools_kwargs": {}, "index": row["extra_info"]["index"]}
+
+
+@dataclass
+class Rollout:
+    """A rollout that was played: what the loop returned, the model's side of it, and the loop."""
+
+    output: Any
+    model: StandInModel
+    loop: Any
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """``reward_extra_info``."""
+        return self.output.extra_fields["reward_extra_info"]
+
+    @property
+    def answers(self) -> list[str]:
+        """The tools' answers as the model saw them (Qwen3's template)."""
+        shown = self.loop.tokenizer.decode(self.output.response_ids)
+        return [part.split("\n</tool_response>")[0] for part in shown.split("<tool_response>\n")[1:]]
+
+
+async def rollout(
+    tokenizer: Any,
+    written: Written,
+    task: str,
+    *replies: Reply,
+    config: DictConfig | None = None,
+    **entry: Any,
+) -> Rollout:
+    """Play a task's row with scripted replies; `entry` overrides what ``agent_loop.yaml`` says."""
+    config = config or trainer_config()
+    model = StandInModel(tokenizer, *replies, config=config)
+    loop = make_loop(OmegaConf.merge(written.entry, entry), model, tokenizer, config)
+    output = await loop.run({"temperature": 1.0, "logprobs": True}, **written.row(task))
+    return Rollout(output, model, loop)

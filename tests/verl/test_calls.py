@@ -99,6 +99,16 @@ async def test_a_parser_without_blocks_is_left_as_it_is(qwen3):
     assert (call.name, call.arguments) == ("add", "{oops")
 
 
+@pytest.mark.parametrize("written", ["{oops", "[1]", ""])
+async def test_arguments_that_kimis_parser_would_empty_are_answered(read, written):
+    call = "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    section = "<|tool_calls_section_begin|>{}<|tool_calls_section_end|>"
+    _, calls = await read(section.format(call.format('{"a": 1}') + call.format(written) + call.format("{ }")), "kimi")
+    assert [type(call).__name__ for call in calls] == ["FunctionCall", "UnreadCall", "FunctionCall"]
+    assert [call.arguments for call in calls] == ['{"a": 1}', written, "{}"]
+    assert calls[1].tool_call_id == "functions.add:0"
+
+
 def test_stop_tokens_are_the_parsers(qwen3):
     assert CheckedParser("hermes", qwen3).stop_token_ids == []
     assert CheckedParser("gemma4", qwen3).stop_token_ids == [qwen3.convert_tokens_to_ids("<tool_call|>")]

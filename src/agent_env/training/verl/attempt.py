@@ -51,6 +51,8 @@ class Attempt:
         turn_over: whether `end_turn` ended a turn in the model's last message: the calls after it were written for
             another turn than the open one.
         data: verl's state of the rollout; None before the first generation.
+        calls: made on the episode so far.
+        turns: that the model has seen.
     """
 
     def __init__(self, session: Session, limit: int, url: str) -> None:
@@ -58,6 +60,7 @@ class Attempt:
         self.one_at_a_time = asyncio.Lock()
         self.turn_over = False
         self.data: AgentData | None = None
+        self.calls, self.turns = 0, 1
         self._failure: BaseException | None = None
         self._limit, self._url = limit, url
 
@@ -73,6 +76,7 @@ class Attempt:
         try:
             if name == END_TURN:
                 return self._warn_if_cut(name, await self._end_turn(arguments))
+            self.calls += 1
             answer = await self.session.call(name, arguments)
         except BaseException as error:
             self._failure = error
@@ -92,8 +96,20 @@ class Attempt:
         self.turn_over = True
         if isinstance(outcome, Ended):
             return "The episode has ended."
-        changed = outcome.system_prompt not in ("", prompt_before)
-        return f"{outcome.system_prompt}\n\n{outcome.prompt}" if changed else outcome.prompt
+        self.turns += 1
+        new_system_prompt = "" if outcome.system_prompt == prompt_before else outcome.system_prompt
+        seen = (outcome.observation or {}).get("text")
+        return "\n\n".join(part for part in (new_system_prompt, outcome.prompt, seen) if part)
+
+    def warn_if_unrun(self, calls: int, limit: int) -> None:
+        """verl runs the first `limit` calls of a message and says nothing of the others."""
+        if calls > limit:
+            self._warn_once(
+                "",
+                "unrun",
+                f"the model made {calls} tool calls in one message and verl runs {limit}: raise "
+                "actor_rollout_ref.rollout.multi_turn.max_parallel_calls if all of them should be answered",
+            )
 
     def _warn_if_cut(self, name: str, text: str) -> str:
         if len(text) > self._limit:

@@ -28,7 +28,9 @@ class CheckedParser:
     """verl's tool parser `name`, with an `UnreadCall` for each call it leaves out.
 
     Blocks are found by the parser's own `tool_call_start_token` and `tool_call_regex`; for a parser without them
-    (`gpt-oss`, `deepseek_v4`) and for what is only thought, inside ``<think>``, nothing changes.
+    (`gpt-oss`, `deepseek_v4`) and for what is only thought, inside ``<think>``, nothing changes. The `kimi` parser
+    leaves nothing out but makes ``{}`` of arguments it cannot read, which would run a tool with none: those are
+    `UnreadCall` too.
     """
 
     def __init__(self, name: str, tokenizer: Any) -> None:
@@ -45,9 +47,13 @@ class CheckedParser:
         content, calls = await self._parser.extract_tool_calls(responses_ids, tools)
         start = getattr(self._parser, "tool_call_start_token", None)
         pattern = getattr(self._parser, "tool_call_regex", None)
-        if start is None or pattern is None:
+        if pattern is None or (start is None and not calls):
             return content, calls
         text = await asyncio.to_thread(self.tokenizer.decode, responses_ids)
+        if start is None:
+            return content, [
+                _unless_emptied(call, match[2]) for call, match in zip(calls, pattern.finditer(text), strict=True)
+            ]
         blocks = [(match.start(), match.group(0)) for match in pattern.finditer(text)]
         closed = max((at + len(block) for at, block in blocks), default=0)
         if start in text[closed:]:
@@ -94,6 +100,18 @@ class CheckedParser:
             else call
             for call in calls
         ]
+
+
+def _unless_emptied(call: FunctionCall, written: str) -> FunctionCall:
+    """`call`, unless its arguments are none because what was `written` is no JSON object."""
+    try:
+        read = json.loads(written)
+    except (ValueError, RecursionError):
+        read = None
+    if isinstance(read, dict):
+        return call
+    problem = "The arguments of this tool call are no JSON object. Nothing was run."
+    return UnreadCall(**call.model_dump(exclude={"arguments"}), arguments=written, problem=problem)
 
 
 class _Text:

@@ -24,6 +24,7 @@ from agent_env.training.rollout import Played, play
 from agent_env.training.sessions import Session, Shared
 from agent_env.training.verl.attempt import Attempt, EpisodeTool
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
+from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import FIX, Row
 
 
@@ -41,6 +42,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
             what one reset may take.
         call_timeout: seconds for a tool call or a turn's end, with its scoring.
         connect_timeout: seconds for a connection.
+        traces: folder that each rollout is recorded in (see `agent_env.training.traces`); None for no record.
         steps: the step ids whose scores every rollout reports, None for a step that its task does not have: verl's
             means leave a None out, and a key that only some rollouts had would break its batches.
 
@@ -74,6 +76,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         reset_timeout: float = 600.0,
         call_timeout: float = 120.0,
         connect_timeout: float = 10.0,
+        traces: str | None = None,
         steps: Sequence[str] = (),
         tools: Any = None,
         **kwargs: Any,
@@ -87,10 +90,11 @@ class AgentEnvAgentLoop(ToolAgentLoop):
             reset_timeout=reset_timeout,
         )
         self._attempts = attempts
+        self._traces = traces
         self._steps = tuple(str(step) for step in steps)
         self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
         self._row: Row | None = None
-        self._attempt: Attempt | None = None
+        self._opened: list[Attempt] = []
         self._model_seconds = 0.0
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
@@ -105,15 +109,21 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._row = Row.read(kwargs)
         self.tools = {tool.name: tool for tool in (EpisodeTool(tool, self._call) for tool in self._row.tools)}
         self.tool_schemas = list(self._row.tools)
-        # A prompt that does not fit is refused before an episode is opened for it.
-        await self.ct_build_initial_tokens(list(kwargs["raw_prompt"]), tools=self.tool_schemas)
-        played = await play(
-            self._shared,
-            self._row.split,
-            self._row.index,
-            lambda session: self._play(session, sampling_params, kwargs),
-            attempts=self._attempts,
-        )
+        recorder = Recorder(self._traces, self._row, kwargs, self.tokenizer.eos_token)
+        try:
+            # A prompt that does not fit is refused before an episode is opened for it.
+            await self.ct_build_initial_tokens(list(kwargs["raw_prompt"]), tools=self.tool_schemas)
+            played = await play(
+                self._shared,
+                self._row.split,
+                self._row.index,
+                lambda session: self._play(session, sampling_params, kwargs),
+                attempts=self._attempts,
+            )
+        except BaseException as error:
+            await recorder.failed(error, self._opened, self._last_reply(), self._model_seconds)
+            raise
+        await recorder.played(played, self._attempt, self._last_reply(), self._model_seconds)
         output = played.value
         output.reward_score = played.reward
         output.extra_fields["reward_extra_info"] = self._extra_info(played)
@@ -125,17 +135,26 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         if session.task.get("id") not in (None, self._row.task_id):
             served = session.task["id"]
             raise InputError(Problem(str(self._row), f"the server at {self._shared.url} has {served!r} there", FIX))
-        self._attempt = Attempt(session, self.max_tool_response_length, self._shared.url)
+        self._opened.append(Attempt(session, self.max_tool_response_length, self._shared.url))
         messages = _with_observation(list(fields["raw_prompt"]), session)
         output = await super().run(sampling_params, **{**fields, "raw_prompt": messages})
         if session.ended is None:
             await session.finish(self._last_reply())
         return _ending_on_a_model_token(output)
 
+    @property
+    def _attempt(self) -> Attempt:
+        """The attempt under way, or the last one."""
+        return self._opened[-1]
+
     def _last_reply(self) -> str:
-        assert self._attempt is not None
-        data = self._attempt.data
-        return self.tokenizer.decode(data.response_ids, skip_special_tokens=True) if data else ""
+        """The text of the last generation, as far as the row has its tokens: nothing else may earn the reward."""
+        data = self._attempt.data if self._opened else None
+        if data is None:
+            return ""
+        over = max(0, len(data.response_mask) - self.response_length)
+        kept = data.response_ids[: len(data.response_ids) - over]
+        return str(self.tokenizer.decode(kept, skip_special_tokens=True))
 
     def _extra_info(self, played: Played[Any]) -> dict[str, float | None]:
         steps = [*self._steps, *sorted(set(played.scores) - set(self._steps))]
@@ -161,15 +180,14 @@ class AgentEnvAgentLoop(ToolAgentLoop):
     async def _handle_generating_state(
         self, agent_data: AgentData, sampling_params: dict[str, Any], ignore_termination: bool = False
     ) -> AgentState:
-        assert self._attempt is not None
         self._attempt.data = agent_data
         generating = super()._handle_generating_state(agent_data, sampling_params, ignore_termination)
         with self._model_timer():
             return await _while_open(self._attempt.session, generating)
 
     async def _handle_processing_tools_state(self, agent_data: AgentData) -> AgentState:
-        assert self._attempt is not None
         self._attempt.turn_over = False
+        self._attempt.warn_if_unrun(len(agent_data.tool_calls), self.max_parallel_calls)
         before = (agent_data.prompt_ids, agent_data.response_mask, agent_data.response_logprobs, agent_data.user_turns)
         state = await super()._handle_processing_tools_state(agent_data)
         if self._attempt.session.ended is None:
@@ -183,7 +201,6 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self, tool_call: FunctionCall, tools_kwargs: dict[str, Any], agent_data: AgentData
     ) -> tuple[ToolResponse, float | None, dict[str, Any]]:
         attempt = self._attempt
-        assert attempt is not None
         if isinstance(tool_call, UnreadCall):
             return ToolResponse(text=tool_call.problem), None, {}
         async with attempt.one_at_a_time:  # its waiters are served in the order of the calls
@@ -193,7 +210,6 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         return response, reward, details
 
     async def _call(self, name: str, arguments: Any) -> str:
-        assert self._attempt is not None
         return await self._attempt.call(name, arguments)
 
     @contextlib.contextmanager

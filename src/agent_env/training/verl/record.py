@@ -1,0 +1,122 @@
+"""The trace of a rollout that verl's loop played, or gave up."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+
+from agent_env.errors import RolloutFailed
+from agent_env.training.rollout import Played
+from agent_env.training.traces import Trace, TraceWriter
+from agent_env.training.verl.attempt import Attempt
+from agent_env.training.verl.row import Row
+
+logger = logging.getLogger(__name__)
+
+
+@functools.cache
+def _writer(folder: str) -> TraceWriter:
+    """One file a process: a loop lives for one rollout only."""
+    return TraceWriter(folder)
+
+
+class Recorder:
+    """Writes one rollout's trace; the rollout starts with it.
+
+    Args:
+        folder: of the traces; None to write none.
+        row: what is played.
+        fields: the row's fields, as verl passes them to the loop.
+        end: the text of the token that ends a message, which verl leaves in a message's content.
+    """
+
+    def __init__(self, folder: str | None, row: Row, fields: Mapping[str, Any], end: str | None) -> None:
+        self._folder, self._row, self._fields, self._end = folder, row, fields, end or ""
+        self._started = time.monotonic()
+
+    async def played(self, played: Played[AgentLoopOutput], attempt: Attempt, reply: str, model_seconds: float) -> None:
+        """Record a rollout that was scored."""
+        await self._write(
+            status="ok",
+            attempts=played.attempts,
+            errors=_named(played.failures),
+            reward=played.reward,
+            scores=dict(played.scores),
+            prompt_tokens=len(played.value.prompt_ids),
+            response_tokens=sum(played.value.response_mask),
+            model_seconds=model_seconds,
+            env_seconds=played.env_seconds,
+            **self._conversation(attempt, reply),
+        )
+
+    async def failed(self, error: BaseException, attempts: Sequence[Attempt], reply: str, model_seconds: float) -> None:
+        """Record a rollout that ended in `error`; `attempts` are those whose session was opened."""
+        lost = error.attempts if isinstance(error, RolloutFailed) else ()
+        await self._write(
+            status="failed",
+            attempts=len(lost) or len(attempts),
+            errors=_named(lost or (error,)),
+            model_seconds=model_seconds,
+            env_seconds=sum(attempt.session.env_seconds for attempt in attempts),
+            **(self._conversation(attempts[-1], reply) if attempts else {}),
+        )
+
+    def _conversation(self, attempt: Attempt, reply: str) -> dict[str, Any]:
+        data = attempt.data
+        messages = [
+            self._message(message) for message in (self._fields["raw_prompt"] if data is None else data.messages)
+        ]
+        said = sum(message["role"] == "assistant" for message in messages)
+        if data is not None and said < data.assistant_turns:  # verl ends a capped rollout before it notes the reply
+            messages.append({"role": "assistant", "content": reply})
+        return {"messages": tuple(messages), "calls": attempt.calls, "turns": attempt.turns}
+
+    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        if message["role"] != "assistant":
+            return dict(message)
+        said = {**message, "content": message["content"].removesuffix(self._end)}
+        if "tool_calls" in message:
+            said["tool_calls"] = [_strict(call) for call in message["tool_calls"]]
+        return said
+
+    async def _write(self, **values: Any) -> None:
+        if self._folder is None:
+            return
+        step = self._fields.get("global_steps")
+        trace = Trace(
+            env=str(self._fields.get("data_source", "")).removeprefix("agentenv/"),
+            split=self._row.split,
+            index=self._row.index,
+            task_id=self._row.task_id,
+            tools=tuple(tool["function"]["name"] for tool in self._row.tools),
+            seconds=time.monotonic() - self._started,
+            step=None if step is None else int(step),
+            info={key: str(self._fields[key]) for key in ("uid", "session_id") if key in self._fields},
+            **values,
+        )
+        try:
+            await asyncio.to_thread(_writer(self._folder).write, trace)
+        except (OSError, ValueError, TypeError) as error:  # a disk that is full, a message that is no JSON
+            # A rollout that was played is worth more than its record.
+            logger.error("the trace of %s could not be written: %s", self._row, error)
+
+
+def _strict(call: dict[str, Any]) -> dict[str, Any]:
+    """`call`, its arguments as text if they hold what a strict JSON writer refuses, as a model's NaN."""
+    try:
+        json.dumps(call, allow_nan=False)
+    except ValueError:
+        function = call["function"]
+        return {**call, "function": {**function, "arguments": json.dumps(function["arguments"])}}
+    return call
+
+
+def _named(errors: Sequence[BaseException]) -> tuple[str, ...]:
+    return tuple(f"{type(error).__name__}: {error}" for error in errors)
