@@ -122,6 +122,11 @@ def qwen3_coder(name: str, **arguments: str) -> str:
     return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
 
 
+def tool_responses(text: str) -> list[str]:
+    """The tools' answers in a conversation rendered by Qwen3's template, or one like it."""
+    return [part.split("\n</tool_response>")[0] for part in text.split("<tool_response>\n")[1:]]
+
+
 def spans(mask: Sequence[int]) -> list[tuple[int, int, int]]:
     """The runs of equal values in a mask: (value, start, stop)."""
     runs: list[tuple[int, int, int]] = []
@@ -174,9 +179,8 @@ class Rollout:
 
     @property
     def answers(self) -> list[str]:
-        """The tools' answers as the model saw them (Qwen3's template)."""
-        shown = self.loop.tokenizer.decode(self.output.response_ids)
-        return [part.split("\n</tool_response>")[0] for part in shown.split("<tool_response>\n")[1:]]
+        """The tools' answers as the model saw them."""
+        return tool_responses(self.loop.tokenizer.decode(self.output.response_ids))
 
 
 async def rollout(
