@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from agent_env.cli import serve
+from agent_env.cli import check, new, serve
 from agent_env.errors import AgentEnvError
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ def _group() -> None:
     """From an environment and its tasks to a trained agent."""
 
 
+app.command("new")(new.command)
+app.command("check")(check.command)
 app.command("serve")(serve.command)
 
 
