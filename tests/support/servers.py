@@ -121,5 +121,5 @@ class Client:
 @contextlib.asynccontextmanager
 async def client(url: str, **options: Any) -> AsyncIterator[Client]:
     """A socket to ``/ws`` at `url`."""
-    async with connect(url, compression=None, proxy=None, **options) as socket:
+    async with connect(url, compression=None, proxy=None, max_size=None, **options) as socket:
         yield Client(socket)

@@ -1,0 +1,106 @@
+"""``agent-env serve`` as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.servers import serving
+from support.trials import write_trials
+
+SECRET = "t0ken-in-no-log"
+
+
+def serve(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, which comes by itself."""
+    command = [sys.executable, "-m", "agent_env.cli.main", "serve", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})}, check=False
+    )
+
+
+def test_it_prints_one_line_when_it_answers_with_the_port_it_chose(tmp_path: Path) -> None:
+    with serving(write_trials(tmp_path)) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        assert httpx.get(server.url + "/health", trust_env=False).json() == {"status": "healthy"}
+        assert httpx.get(server.url + "/metadata", trust_env=False).json()["name"] == "trials"
+        assert server.stop(signal.SIGTERM) == 0
+        assert server.process.stdout is not None
+        assert server.process.stdout.read() == ""
+        assert server.log == []
+
+
+def test_a_built_in_bundle_goes_by_its_name() -> None:
+    with serving("inbox") as server:
+        assert httpx.get(server.url + "/list_environments", trust_env=False).json() == ["inbox"]
+
+
+def test_a_port_in_use_is_one_message_and_status_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = serve(str(write_trials(tmp_path)), "--port", port)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.strip() == (
+        f"agent-env: 127.0.0.1:{port} is in use by another server: choose another --port, or 0 for a free one"
+    )
+
+
+def test_a_folder_that_is_no_bundle_is_status_2(tmp_path: Path) -> None:
+    done = serve(str(tmp_path))
+    assert done.returncode == 2
+    assert "bundle.toml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("value", "words"), [(None, "is not set"), ("", "is empty"), ("a b", "visible ASCII")])
+def test_a_token_variable_that_holds_no_token_is_status_2(tmp_path: Path, value: str | None, words: str) -> None:
+    env = {} if value is None else {"TOKEN_OF_TEST": value}
+    done = serve(str(write_trials(tmp_path)), "--port", "0", "--token-var", "TOKEN_OF_TEST", env=env)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("option", [("--port", "70000"), ("--max-sessions", "0"), ("--peer-timeout", "0")])
+def test_an_impossible_option_is_status_2(tmp_path: Path, option: tuple[str, str]) -> None:
+    done = serve(str(write_trials(tmp_path)), *option)
+    assert done.returncode == 2
+    assert option[0] in done.stderr
+
+
+def test_workers_that_cannot_load_the_bundle_are_one_message(tmp_path: Path) -> None:
+    folder = write_trials(tmp_path, "processes")
+    # Loads here, and not in a process whose parent is this command.
+    (folder / "env.py").write_text(
+        "import os, sys\nif 'template' in ' '.join(sys.orig_argv):\n    raise RuntimeError('not here')\n"
+        + (folder / "env.py").read_text()
+    )
+    done = serve(str(folder), "--port", "0")
+    assert done.returncode == 2
+    assert "a worker process cannot load the bundle" in done.stderr
+    assert "not here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_token_is_asked_for_and_appears_nowhere(tmp_path: Path) -> None:
+    env = {"TOKEN_OF_TEST": SECRET}
+    with serving(write_trials(tmp_path), "--token-var", "TOKEN_OF_TEST", env=env) as server:
+        bearer = {"Authorization": f"Bearer {SECRET}"}
+        assert httpx.get(server.url + "/metadata", trust_env=False).status_code == 401
+        assert httpx.get(server.url + "/metadata", trust_env=False, headers=bearer).status_code == 200
+        assert httpx.get(server.url + "/health", trust_env=False).status_code == 200
+        server.stop()
+        assert SECRET not in "".join(server.log)
+
+
+def test_an_open_server_on_every_address_warns(tmp_path: Path) -> None:
+    with serving(write_trials(tmp_path), "--host", "0.0.0.0") as server:
+        server.stop()
+        assert "--token-var" in "".join(server.log)
