@@ -111,7 +111,12 @@ class TaskApi:
         """Connect and learn the environment's name. Raises what `read_tasks` raises."""
         timeout = httpx.Timeout(shared.call_timeout, connect=shared.connect_timeout)
         async with httpx.AsyncClient(
-            base_url=shared.base, headers=shared.headers, timeout=timeout, trust_env=not shared.loopback
+            base_url=shared.base,
+            headers=shared.headers,
+            timeout=timeout,
+            trust_env=not shared.loopback,
+            # Shorter than any server keeps an idle connection (uvicorn: 5 s), or a request could meet its closing.
+            limits=httpx.Limits(keepalive_expiry=2.0),
         ) as client:
             api = cls(shared, client, "")
             names = await api._required("GET", "/list_environments")

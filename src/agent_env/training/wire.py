@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import logging
 import ssl
 import time
 from collections.abc import Iterator
@@ -41,6 +42,9 @@ GOING_AWAY = frozenset({1001, 1006, 1012, 1013})
 """Close codes of a server that stops, restarts or was killed (1006: no close frame came at all)."""
 
 Json = dict[str, Any]
+
+_log = logging.getLogger(f"{__name__}.socket")
+_log.setLevel(logging.INFO)  # at DEBUG `websockets` writes out each handshake's headers, the token among them
 
 _handshakes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -98,6 +102,7 @@ class Socket:
                     ping_timeout=None,
                     close_timeout=CLOSE_SECONDS,
                     max_size=shared.max_message_bytes,
+                    logger=_log,
                     ssl=_tls() if shared.socket_url.startswith("wss:") else None,
                 )
         finally:

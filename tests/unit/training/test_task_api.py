@@ -180,6 +180,18 @@ async def test_a_toolset_is_known_or_not():
         assert await api.toolset("h") is None
 
 
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again():
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'["sums"]'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()  # and then it closes, without having said so
+
+    async with raw_peer(talk) as url, TaskApi.open(Shared(url)) as api:
+        await asyncio.sleep(0.3)
+        assert await api._required("GET", "/list_environments") == ["sums"]
+
+
 async def test_no_proxy_of_the_environment_is_used_for_this_machine(monkeypatch):
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("all_proxy", f"http://127.0.0.1:{free_port()}")

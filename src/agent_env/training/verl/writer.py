@@ -246,7 +246,9 @@ def _write_parquet(path: Path, rows: list[Json]) -> None:
         ],
         metadata={MARK: b"1"},
     )
-    arrow.parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), path)
+    with arrow.parquet.ParquetWriter(path, schema) as file:
+        if rows:  # a row group without rows is an error to the `datasets` package
+            file.write_table(arrow.Table.from_pylist(rows, schema=schema))
 
 
 def _ours(path: Path) -> bool:
