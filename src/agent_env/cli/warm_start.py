@@ -1,0 +1,36 @@
+"""``agent-env warm-start BUNDLE OUT``: a tiny model that can already play, to train on a laptop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    bundle: Annotated[str, typer.Argument(help="A bundle's folder, or the name of a built-in one.")],
+    out: Annotated[Path, typer.Argument(help="Folder for the model and its tokenizer; replaced if it is there.")],
+    split: Annotated[str, typer.Option(help="Split whose tasks are demonstrated.")] = "train",
+    error_rate: Annotated[
+        float, typer.Option(min=0, max=1, help="How often the demonstrator errs: the room that training has.")
+    ] = 0.3,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of supervised learning.")] = 350,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
+) -> None:
+    """Teach a small Qwen3-architecture model to play BUNDLE from its demonstrator, and write it to OUT."""
+    from agent_env.bundle import load_bundle
+    from agent_env.cli.progress import progress_bars
+    from agent_env.errors import MissingExtra
+
+    loaded = load_bundle(bundle)
+    try:
+        from agent_env.training.tiny.warm_start import warm_start
+    except ModuleNotFoundError as error:
+        raise MissingExtra("cpu", error.name or "torch") from error
+    with progress_bars() as progress:
+        made = warm_start(loaded, out, split=split, error_rate=error_rate, steps=steps, seed=seed, progress=progress)
+    print(
+        f"wrote a model of {made.parameters:,} parameters and {made.vocabulary} tokens to {out}\n"
+        f"it learned from {made.plays} plays with a mean reward of {made.demonstrated:.3f}; loss {made.loss:.3f}"
+    )

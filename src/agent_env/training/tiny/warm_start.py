@@ -1,0 +1,155 @@
+"""The warm start: a tiny model that has learned to play a bundle from its demonstrator, mistakes included.
+
+Supervised learning on the tokens the model itself would say. What it is taught is how a rollout goes (which tools,
+when, in what form) and a way to play that leaves room: the demonstrator errs at a given rate, so the model's reward
+starts well above chance and well below what the task allows, which is where reinforcement learning begins.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from transformers import Qwen3ForCausalLM
+
+from agent_env.bundle import Bundle
+from agent_env.errors import InputError
+from agent_env.training.folder import replacing
+from agent_env.training.tasks import Progress
+from agent_env.training.tiny.conversations import Tokens, demonstrate, text_of, tokens_of
+from agent_env.training.tiny.model import new_model
+from agent_env.training.tiny.tokenizer import blank_tokenizer, learn_tokenizer
+
+BATCH = 16  # conversations a step
+PLAYS = 1600  # over all tasks, about: in the default number of steps each is seen three and a half times
+READ = 400  # conversations the tokenizer is learned from
+PEAK = 3e-3  # learning rate, reached after _RISE steps and falling to a tenth of it along a cosine
+RECORD = "warm_start.json"
+_RISE = 20
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """How a model was made, written beside it as ``warm_start.json``.
+
+    Args:
+        demonstrated: mean reward of the demonstrator's plays it learned from.
+        loss: mean cross-entropy over the last tenth of the steps, nats a token.
+    """
+
+    bundle: str
+    split: str
+    error_rate: float
+    steps: int
+    seed: int
+    plays: int
+    vocabulary: int
+    parameters: int
+    demonstrated: float
+    loss: float
+
+
+def warm_start(
+    bundle: Bundle,
+    out: Path,
+    *,
+    split: str = "train",
+    error_rate: float = 0.3,
+    steps: int = 350,
+    seed: int = 0,
+    progress: Progress = lambda what, done, of: None,
+) -> WarmStart:
+    """Make a tokenizer and a model for a bundle, teach it the demonstrator's plays, and write both to the folder `out`.
+
+    The same arguments give the same files, bit for bit, on one machine with one number of threads.
+
+    Args:
+        error_rate: 0..1, handed to the demonstrator.
+
+    Raises:
+        InputError: there is nothing to learn from, or `out` cannot be written.
+        EpisodeError: the environment or the demonstrator failed.
+    """
+    times = math.ceil(min(PLAYS, steps * BATCH) / max(1, len(bundle.tasks(split))))
+    conversations = demonstrate(
+        bundle,
+        split,
+        times=times,
+        error_rate=error_rate,
+        seed=seed,
+        progress=progress,
+    )
+    blank = blank_tokenizer()
+    tokenizer = learn_tokenizer([text_of(conversation, blank) for conversation in conversations[:READ]])
+    model = new_model(tokenizer, seed)
+    samples = tokens_of(conversations, tokenizer)
+    for conversation, tokens in zip(conversations, samples, strict=True):
+        if len(tokens.ids) > model.config.max_position_embeddings:
+            raise InputError(
+                f"task {conversation.task!r} is played in {len(tokens.ids)} tokens, and the tiny model reads "
+                f"{model.config.max_position_embeddings}: shorten its prompts or the tools' answers"
+            )
+    losses = list(learn(model, samples, steps=steps, seed=seed, progress=progress))
+    last = losses[-max(1, steps // 10) :]
+    made = WarmStart(
+        bundle=bundle.name,
+        split=split,
+        error_rate=error_rate,
+        steps=steps,
+        seed=seed,
+        plays=len(conversations),
+        vocabulary=len(tokenizer),
+        parameters=sum(weights.numel() for weights in model.parameters()),
+        demonstrated=sum(conversation.reward for conversation in conversations) / len(conversations),
+        loss=sum(last) / len(last),
+    )
+    with replacing(out, stale=lambda file: False) as folder:
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        (folder / RECORD).write_text(json.dumps(asdict(made), indent=2) + "\n", encoding="utf-8")
+    return made
+
+
+def learn(
+    model: Qwen3ForCausalLM, samples: Sequence[Tokens], *, steps: int, seed: int, progress: Progress
+) -> Iterator[float]:
+    """Train a model on what is said in `samples`, `BATCH` of them a step; yields each step's loss, nats a token."""
+    order = _shuffled(samples, random.Random(f"order {seed}"))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.95), weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
+    model.train()
+    for step in range(steps):
+        loss = _cross_entropy(model, [next(order) for _ in range(BATCH)])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        progress("learning", step + 1, steps)
+        yield loss.item()
+    model.eval()
+
+
+def _cross_entropy(model: Qwen3ForCausalLM, samples: Sequence[Tokens]) -> torch.Tensor:
+    """Mean over the tokens said in a batch. Padding is on the right, where causal attention never sees it."""
+    width = max(len(sample.ids) for sample in samples)
+    ids = torch.tensor([[*sample.ids, *[0] * (width - len(sample.ids))] for sample in samples])
+    said = torch.tensor([[*sample.mask, *[False] * (width - len(sample.mask))] for sample in samples])[:, 1:]
+    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+    return torch.nn.functional.cross_entropy(model.lm_head(hidden[said]), ids[:, 1:][said])
+
+
+def _shuffled(samples: Sequence[Tokens], rng: random.Random) -> Iterator[Tokens]:
+    """All samples in random order, and again, without end."""
+    while True:
+        yield from rng.sample(samples, len(samples))
+
+
+def _rate(step: int, steps: int) -> float:
+    """The learning rate of a step as a share of its peak."""
+    return min(1.0, (step + 1) / _RISE) * (0.1 + 0.9 * (1 + math.cos(math.pi * step / steps)) / 2)

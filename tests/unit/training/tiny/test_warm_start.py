@@ -1,0 +1,98 @@
+"""The warm start: what it writes, that it repeats, that it learns."""
+
+import hashlib
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from agent_env import load_bundle
+from agent_env.errors import InputError
+from agent_env.training.tiny.warm_start import BATCH, PLAYS, warm_start
+from support.bundles import TOML, jsonl, task, write_bundle
+
+DEMONSTRATOR = """
+from agent_env.demonstrator import Call, Reply
+
+
+def demonstrate(turn, rng, error_rate):
+    yield Call("add", {"amount": rng.randrange(5) if rng.random() < error_rate else 5})
+    yield Reply("done")
+"""
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    tasks = jsonl(*(task(f"t{number}") for number in range(10)))
+    return load_bundle(
+        write_bundle(tmp_path / "counter", {"demonstrator.py": DEMONSTRATOR, "tasks/train.jsonl": tasks})
+    )
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """A second one makes batches of this size slower beside other work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def digests(folder):
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def test_the_same_seed_gives_the_same_files(bundle, tmp_path):
+    for name, seed in (("one", 7), ("same", 7), ("other", 8)):
+        warm_start(bundle, tmp_path / name, steps=3, error_rate=0.5, seed=seed)
+    one, same, other = (digests(tmp_path / name) for name in ("one", "same", "other"))
+    assert one == same
+    assert one["model.safetensors"] != other["model.safetensors"]
+    assert {"config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja"} < set(one)
+
+
+def test_the_record_beside_the_model(bundle, tmp_path):
+    told = []
+    made = warm_start(
+        bundle, tmp_path / "out", steps=3, error_rate=0.0, seed=1, progress=lambda *step: told.append(step)
+    )
+    record = json.loads((tmp_path / "out" / "warm_start.json").read_text())
+    assert record == vars(made)
+    assert (record["bundle"], record["split"], record["steps"], record["seed"]) == ("counter", "train", 3, 1)
+    assert record["demonstrated"] == 1.0
+    assert record["plays"] == 50  # 3 steps of 16 conversations, from 10 tasks as often as it takes
+    assert record["vocabulary"] == len(AutoTokenizer.from_pretrained(tmp_path / "out"))
+    assert told[-1] == ("learning", 3, 3)
+    assert ("demonstrating", 50, 50) in told
+    assert PLAYS > 10 * BATCH
+
+
+def test_it_learns_the_demonstrators_ways(bundle, tmp_path):
+    made = warm_start(bundle, tmp_path / "out", steps=60, error_rate=0.0)
+    assert made.loss < 0.1
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    tools = [tool.openai() for tool in bundle.toolset(bundle.tasks("train")[0]).tools]
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Bring the counter to 5.\n\nThe counter shows 0."}],
+        tools=tools,
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    ids = tokenizer(prompt, return_tensors="pt")
+    said = model.generate(**ids, do_sample=False, max_new_tokens=40)[0, ids["input_ids"].shape[1] :]
+    assert tokenizer.decode(said) == '<tool_call>\n{"name": "add", "arguments": {"amount": 5}}\n</tool_call><|im_end|>'
+
+
+def test_a_conversation_that_is_too_long_names_its_task(tmp_path):
+    long = task("wordy", system_prompt=" ".join(["7"] * 5000))
+    bundle = load_bundle(
+        write_bundle(
+            tmp_path / "counter",
+            {"demonstrator.py": DEMONSTRATOR, "tasks/train.jsonl": jsonl(task("short"), long), "bundle.toml": TOML},
+        )
+    )
+    with pytest.raises(InputError, match=r"task 'wordy' is played in \d+ tokens, and the tiny model reads 4096"):
+        warm_start(bundle, tmp_path / "out", steps=1)
+    assert not (tmp_path / "out").exists()
