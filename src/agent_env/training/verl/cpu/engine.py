@@ -1,0 +1,65 @@
+"""verl's FSDP2 engines on a CPU: the stock ones, but for two things that assume an accelerator.
+
+* A model that is only run forwards (the reference policy) is offloaded to pinned host memory. Here it lies in host
+  memory already, and pinning needs an accelerator: no offloading.
+* A critic is loaded with flash attention whatever its configuration says: here, with what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import verl.utils.model
+import verl.workers.engine.fsdp.transformer_impl as stock
+from torch.distributed.fsdp import CPUOffloadPolicy
+from transformers import AutoModelForTokenClassification
+from verl.workers.engine.base import EngineRegistry
+
+
+@contextmanager
+def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    original = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+def _unpinned(pin_memory: bool = True) -> CPUOffloadPolicy:
+    return CPUOffloadPolicy(pin_memory=False)
+
+
+def _load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+    """A model with a value head; arguments as verl passes them."""
+    return AutoModelForTokenClassification.from_pretrained(
+        local_path,
+        dtype=torch_dtype,
+        config=model_config,
+        attn_implementation=model_config._attn_implementation,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+class LanguageModelEngine(stock.FSDPEngineWithLMHead):
+    """Actor and reference policy."""
+
+    def _build_fsdp_module(self, module: Any) -> Any:
+        with _replaced(stock, "CPUOffloadPolicy", _unpinned):
+            return super()._build_fsdp_module(module)
+
+
+class ValueModelEngine(stock.FSDPEngineWithValueHead):
+    """Critic."""
+
+    def _build_module(self) -> Any:
+        with _replaced(verl.utils.model, "load_valuehead_model", _load_critic):
+            return super()._build_module()
+
+
+def register_engines() -> None:
+    """Make verl build these engines for device ``cpu`` and strategy ``fsdp2``."""
+    EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")(LanguageModelEngine)
+    EngineRegistry.register(model_type="value_model", backend=["fsdp2"], device="cpu")(ValueModelEngine)

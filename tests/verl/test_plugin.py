@@ -1,0 +1,92 @@
+"""The entry point in fresh interpreters: nothing unless asked, everything if asked, a message if it cannot."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SNAPSHOT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import verl
+import verl.workers.engine
+import verl.workers.rollout.replica
+from verl.plugin.platform import PlatformRegistry
+from verl.utils import distributed
+from verl.workers.engine import EngineRegistry
+from verl.workers.rollout.base import _ROLLOUT_REGISTRY
+from verl.workers.rollout.replica import RolloutReplicaRegistry
+print("SNAPSHOT" + json.dumps({
+    "platforms": sorted(PlatformRegistry.registered_names()),
+    "engines": sorted(
+        f"{kind} {backend} {device}"
+        for kind, backends in EngineRegistry._engines.items()
+        for backend, devices in backends.items()
+        for device in devices
+    ),
+    "rollouts": sorted(map(str, _ROLLOUT_REGISTRY)) + sorted(RolloutReplicaRegistry._registry),
+    "group": distributed.initialize_global_process_group_ray.__module__,
+    "finders": len(sys.meta_path),
+    "ours": sorted(name for name in sys.modules if name.startswith("agent_env.training.verl.cpu")),
+}))
+"""
+
+
+def fresh(code=SNAPSHOT, **environment):
+    """What a new interpreter prints, with these variables set and our own unset."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("VERL_", "AGENT_ENV"))}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env={**kept, **environment}, capture_output=True, text=True, timeout=110, check=False
+    )
+
+
+@functools.cache
+def snapshot(**environment):
+    ran = fresh(**environment)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout.split("SNAPSHOT")[1])
+
+
+def test_it_changes_nothing_unless_a_cpu_is_asked_for():
+    with_plugin, without = snapshot(), snapshot(VERL_USE_EXTERNAL_PLUGINS="none")
+    assert with_plugin == without
+    assert with_plugin["ours"] == []
+
+
+def test_a_cpu_is_a_platform_with_engines_and_a_rollout():
+    with_plugin, without = snapshot(VERL_PLATFORM="cpu"), snapshot(VERL_USE_EXTERNAL_PLUGINS="none")
+
+    def more(what):
+        return [name for name in with_plugin[what] if name not in without[what]]
+
+    assert more("platforms") == ["cpu"]
+    assert more("engines") == ["language_model fsdp2 cpu", "value_model fsdp2 cpu"]
+    assert more("rollouts") == ["('hf_cpu', 'async')", "hf_cpu"]
+    assert with_plugin["finders"] == without["finders"]
+
+
+HALF_INSTALLED = """
+import sys
+class Gone:
+    def find_spec(self, name, path, target=None):
+        if name == "agent_env.training.verl.cpu.MODULE":
+            raise ImportError("gone from the installation")
+sys.meta_path.insert(0, Gone())
+import warnings
+warnings.simplefilter("ignore")
+import verl
+import verl.workers.rollout.replica
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("module", ["platform", "rollout"])
+def test_a_plugin_that_cannot_load_ends_the_process_with_a_message(module):
+    ran = fresh(HALF_INSTALLED.replace("MODULE", module), VERL_PLATFORM="cpu")
+    assert ran.returncode == 1
+    assert "went on" not in ran.stdout
+    assert "VERL_PLATFORM=cpu, but verl's CPU backend failed to load: ImportError('gone from" in ran.stderr
