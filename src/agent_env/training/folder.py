@@ -63,13 +63,22 @@ def replacing(folder: Path, stale: Callable[[Path], bool]) -> Iterator[Path]:
             yield fresh
             for entry in target.iterdir() if target.is_dir() else ():
                 if not (fresh / entry.name).exists() and not stale(entry):
-                    os.link(entry, fresh / entry.name)
+                    _keep(entry, fresh / entry.name)
+            if target.is_dir():
+                shutil.copymode(target, fresh)
             for path in (*fresh.iterdir(), fresh):
                 _sync(path)
             _exchange(fresh, target)
             _sync(target.parent)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _keep(old: Path, new: Path) -> None:
+    try:
+        os.link(old, new)
+    except OSError:  # a file system without hard links
+        shutil.copy2(old, new)
 
 
 def _clear(folder: Path) -> None:

@@ -33,12 +33,14 @@ def test_it_is_made_with_its_parents(tmp_path):
 def test_old_files_of_ours_go_and_others_stay(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
+    out.chmod(0o750)
     for name in ("kept.txt", "gone.ours", "replaced.txt"):
         (out / name).write_text("old")
     with replacing(out, ours) as folder:
         (folder / "replaced.txt").write_text("new")
         assert contents(out) == {"kept.txt": "old", "gone.ours": "old", "replaced.txt": "old"}
     assert contents(out) == {"kept.txt": "old", "replaced.txt": "new"}
+    assert out.stat().st_mode & 0o777 == 0o750
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from typing import Any
 
@@ -21,6 +22,8 @@ from agent_env.errors import (
 from agent_env.training.rollout import play
 from agent_env.training.sessions import Session, Shared
 from support.peers import ended, failed, first_turn, free_port, peer, said, sums
+from support.servers import serving
+from support.waiting import until
 
 
 async def three(session: Session) -> str:
@@ -100,12 +103,12 @@ async def test_no_attempt_starts_once_the_time_is_up():
         await connection.recv()
         await connection.send(first_turn())
         await connection.recv()
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.2)
         connection.transport.abort()
 
     async with peer(slow) as server:
-        with pytest.raises(RolloutFailed, match=r"the 0\.3 s in which it could be played again are over") as caught:
-            await play(Shared(server.url), "train", 0, three, attempts=5, reset_timeout=0.3)
+        with pytest.raises(RolloutFailed, match=r"the 1 s in which it could be played again are over") as caught:
+            await play(Shared(server.url), "train", 0, three, attempts=5, reset_timeout=1.0)
     assert len(caught.value.attempts) == 1
     assert len(server.headers) == 1
 
@@ -124,9 +127,9 @@ async def test_a_call_past_its_deadline_is_replayed():
         await connection.wait_closed()
 
     async with peer(freezes_once) as server:
-        played = await play(Shared(server.url, call_timeout=0.3), "train", 0, three)
+        played = await play(Shared(server.url, call_timeout=1.5), "train", 0, three)
     assert [type(error) for error in played.failures] == [CallTimedOut]
-    assert played.env_seconds >= 0.3  # the lost attempt's seconds count
+    assert played.env_seconds >= 1.5  # the lost attempt's seconds count
 
 
 async def test_a_server_that_never_comes_back_fails_the_rollout_not_the_run():
@@ -207,3 +210,33 @@ async def test_cancelling_a_rollout_frees_its_session():
         with pytest.raises(asyncio.CancelledError):
             await rollout
         await server.until_closed()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_no_rollout_is_lost_to_a_server_that_is_ended_and_comes_back(number):
+    playing, ended_once = 0, asyncio.Event()
+
+    async def ask_and_answer(session: Session) -> None:
+        nonlocal playing
+        playing += 1
+        await session.call("search_emails", {"query": ""})
+        await ended_once.wait()
+        await session.finish("")
+
+    port = str(free_port())
+    shared = Shared(f"http://127.0.0.1:{port}")
+    with serving("inbox", "--port", port, "--max-sessions", "8") as server:
+        rollouts = [asyncio.create_task(play(shared, "all", i, ask_and_answer, attempts=2)) for i in range(16)]
+        # Eight are played, the other eight wait in the server's queue, when it is ended.
+        await until(lambda: playing == 8)
+        await asyncio.to_thread(server.stop, number)
+    ended_once.set()
+    await asyncio.sleep(0.3)  # nothing listens now, and the rollouts wait
+    assert not any(rollout.done() for rollout in rollouts)
+    with serving("inbox", "--port", port, "--max-sessions", "8"):
+        played = await asyncio.gather(*rollouts)
+    assert {result.reward for result in played} == {0.0}
+    assert {frozenset(result.scores) for result in played} == {frozenset({"answer-1", "answer-2"})}
+    # An episode that was being played counts as an attempt; waiting for a session does not.
+    assert sorted(result.attempts for result in played) == [1] * 8 + [2] * 8
+    assert {type(error) for result in played for error in result.failures} == {SessionLost}

@@ -547,7 +547,7 @@ class TestWaiting:
     async def test_a_gateway_without_its_server_is_waited_for(self, status):
         async with peer(sums, refuse=status) as server:
             with pytest.raises(ServerUnreachable, match=f"HTTP {status}.*waited"):
-                async with opened(Shared(server.url), "train", 0, waits_for_server=True, deadline=soon(0.4)):
+                async with opened(Shared(server.url), "train", 0, waits_for_server=True, deadline=soon(1)):
                     pass
         assert len(server.headers) >= 2
 

@@ -105,15 +105,13 @@ def write(
     _check_split_names(tasks)
     shown_tools = _ShownTools(tasks)
     longest = None if counter is None else _longest(tasks, shown_tools, counter, prompts, tell)
-    files = [LOOP_FILE]
-    with replacing(out, _ours) as folder:
-        for done, split in enumerate(sorted(tasks.splits)):
-            tell("writing", done, len(tasks.splits))
-            _write_parquet(folder / f"{split}.parquet", [_row(tasks.env, t, shown_tools) for t in tasks.splits[split]])
-            files.append(f"{split}.parquet")
-        (folder / LOOP_FILE).write_text(_loop_config(shared, loop, tasks), encoding="utf-8")
-        tell("writing", len(tasks.splits), len(tasks.splits))
-    return Written(tuple(files), {split: len(rows) for split, rows in tasks.splits.items()}, longest)
+    try:
+        with replacing(out, _ours) as folder:
+            files = _write_files(folder, shared, loop, tasks, shown_tools, tell)
+    except OSError as error:
+        fix = "nothing was changed; make room, or name another folder"
+        raise InputError(Problem(str(out), f"cannot be written: {error.strerror or error}", fix)) from error
+    return Written(files, {split: len(rows) for split, rows in tasks.splits.items()}, longest)
 
 
 class _ShownTools:
@@ -204,6 +202,19 @@ def _over(problems: list[Problem], limit: int) -> list[Problem]:
     shown = problems[:SHOWN] + ([Problem("", f"and {more} more")] if more > 0 else [])
     what = f"{len(problems)} prompts are over {limit} tokens; nothing was written"
     return [Problem("--max-prompt-length", what, "shorten them, or raise the limit and data.max_prompt_length"), *shown]
+
+
+def _write_files(
+    folder: Path, shared: Shared, loop: LoopOptions, tasks: TasksAndTools, tools: _ShownTools, tell: Progress
+) -> tuple[str, ...]:
+    files = [LOOP_FILE]
+    (folder / LOOP_FILE).write_text(_loop_config(shared, loop, tasks), encoding="utf-8")
+    for done, split in enumerate(sorted(tasks.splits)):
+        tell("writing", done, len(tasks.splits))
+        _write_parquet(folder / f"{split}.parquet", [_row(tasks.env, task, tools) for task in tasks.splits[split]])
+        files.append(f"{split}.parquet")
+    tell("writing", len(tasks.splits), len(tasks.splits))
+    return tuple(files)
 
 
 def _row(env: str, task: TaskRow, tools: _ShownTools) -> Json:

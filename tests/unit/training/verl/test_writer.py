@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from agent_env.training.sessions import Shared
 from agent_env.training.tasks import END_TURN_TOOL
 from agent_env.training.verl.__main__ import main
 from agent_env.training.verl.writer import LoopOptions, PromptOptions, write
-from support.bundles import jsonl, task, write_bundle
+from support.bundles import ENV, jsonl, task, write_bundle
 from support.inprocess import Running, running
 from support.peers import free_port, http_peer, peer, sums
 from support.tokenizers import save_tokenizer
@@ -372,3 +373,44 @@ write(Shared({inbox.url!r}), Path({str(out)!r}), progress=stop)
             "train.parquet",
         }
         assert not list(tmp_path.glob(".data*"))
+
+    def test_a_full_disk_is_one_message_and_changes_nothing(self, inbox, counter, tmp_path, run):
+        out = tmp_path / "data"
+        write(Shared(counter.url), out)
+        before = {path.name: path.read_bytes() for path in out.iterdir()}
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limits[1]))  # as a disk with room for 3,000 bytes
+        try:
+            result = run(inbox.url, str(out))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, ignored)
+        assert result.status == 2
+        assert f"error: {out}: cannot be written: " in result.err
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "data"]
+
+
+def test_ten_thousand_tasks_of_three_toolsets(tmp_path):
+    bundles = {}
+    for number, count in enumerate((3334, 3333, 3333)):
+        files = {
+            "env.py": ENV.replace("def add(", f"def add_{number}("),
+            "tasks/train.jsonl": jsonl(*(task(f"t{i}") for i in range(count))),
+        }
+        bundles[f"part-{number}"] = load_bundle(write_bundle(tmp_path / f"bundle-{number}", files))
+    with running(build_app(bundles)) as server:
+        command = [sys.executable, "-m", "agent_env.training.verl", server.url, str(tmp_path / "data")]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert done.returncode == 0, done.stderr
+        assert sum(request.endswith("/toolset") for request in server.requests) == 3
+        assert server.count("WS /ws") == 0
+    # Seconds of work, whatever else this machine has to do; it is meant to take under 20 by the clock.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 20
+    rows_of_all = pq.read_table(tmp_path / "data" / "all.parquet").column("extra_info").to_pylist()
+    assert len(rows_of_all) == 10000
+    names = {tool["function"]["name"] for extra in rows_of_all for tool in json.loads(extra["tools"])}
+    assert names == {"add_0", "add_1", "add_2"}
