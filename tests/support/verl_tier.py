@@ -40,7 +40,7 @@ def trainer_config(**rollout: Any) -> DictConfig:
     """verl's default configuration with `rollout`'s settings; ``multi_turn.…`` is written ``multi_turn__…``."""
     config = copy.deepcopy(_defaults())
     OmegaConf.set_struct(config, False)
-    settings = {"prompt_length": 2048, "response_length": 2048, "multi_turn__max_tool_response_length": 4096} | rollout
+    settings = {"prompt_length": 4096, "response_length": 4096, "multi_turn__max_tool_response_length": 4096} | rollout
     for key, value in settings.items():
         OmegaConf.update(config.actor_rollout_ref.rollout, key.replace("__", "."), value)
     config.data.apply_chat_template_kwargs = {"enable_thinking": False}

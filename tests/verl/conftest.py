@@ -1,4 +1,4 @@
-"""The verl tier: on the installed verl, with Qwen3's own tokenizer and chat template."""
+"""The verl tier: on the installed verl, with Qwen3's own tokenizer and chat template and a tiny model's."""
 
 import subprocess
 import sys
@@ -11,9 +11,13 @@ import pytest
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from transformers import AutoTokenizer
+    from verl.utils import hf_tokenizer
 
+    from agent_env import load_bundle
     from agent_env.training.shared import Shared
-    from support.serving import serving
+    from agent_env.training.tiny.conversations import demonstrate, text_of
+    from agent_env.training.tiny.tokenizer import blank_tokenizer, learn_tokenizer
+    from support.servers import serving
     from support.verl_tier import WORKSHOP, Written, rollout
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +30,21 @@ def qwen3():
     fetch = [sys.executable, str(ROOT / "scripts" / "fetch_qwen3_tokenizer.py"), str(folder)]
     subprocess.run(fetch, check=True, timeout=400)
     return AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """A tokenizer as the warm start learns one, from the inbox, and as verl loads it."""
+    plays = demonstrate(load_bundle("inbox"), "train", times=1, error_rate=0.0, seed=0, progress=lambda *_: None)
+    folder = tmp_path_factory.mktemp("tiny")
+    learn_tokenizer([text_of(play, blank_tokenizer()) for play in plays]).save_pretrained(folder)
+    return hf_tokenizer(folder)
+
+
+@pytest.fixture(scope="session", params=["qwen3", "tiny"])
+def tokenizer(request):
+    """Each of the tokenizers in turn."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")
@@ -42,10 +61,10 @@ def written(workshop, tmp_path_factory):
 
 
 @pytest.fixture
-def play(qwen3, written):
+def play(tokenizer, written):
     """Play a task of the workshop: ``await play("one", "a reply", "another")``, in the train split."""
 
     async def play(task, *replies, **options):
-        return await rollout(qwen3, written, f"train-{task}", *replies, **options)
+        return await rollout(tokenizer, written, f"train-{task}", *replies, **options)
 
     return play

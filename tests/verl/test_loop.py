@@ -14,12 +14,12 @@ from support.verl_tier import StandInModel, hermes, make_loop, spans, trainer_co
 KEYS = ["score/word", "score/first", "score/second", "score/work", "attempts", "model_seconds", "env_seconds"]
 
 
-async def test_a_played_row(play, qwen3):
+async def test_a_played_row(play, tokenizer):
     played = await play("one", hermes(("write", {"text": "hello"})), "It is red.")
     output = played.output
     assert output.reward_score == 1.0
     assert played.answers == ["hello"]
-    assert qwen3.decode(output.response_ids).endswith("It is red.<|im_end|>")
+    assert tokenizer.decode(output.response_ids).endswith("It is red.<|im_end|>")
     assert output.num_turns == 4  # the prompt, two messages of the model's and one answer
     assert list(played.info) == KEYS
     assert played.info["score/word"] == 1.0
@@ -37,8 +37,8 @@ async def test_a_wrong_reply_scores_zero(play):
     assert played.info["score/word"] == 0.0
 
 
-async def test_the_reply_has_no_special_tokens(play, qwen3):
-    said = [*qwen3.encode("<|im_start|>red<|im_end|>")]
+async def test_the_reply_has_no_special_tokens(play, tokenizer):
+    said = [*tokenizer.encode("<|im_start|>red<|im_end|>")]
     played = await play("scored-slowly", said, config=trainer_config(response_length=64))
     assert played.info["score/work/length"] == 0.3  # "red"
 
@@ -94,9 +94,9 @@ class TestTurns:
         assert played.output.reward_score == 1.0
 
 
-async def test_what_the_environment_showed_at_reset_follows_the_prompt(play, qwen3):
+async def test_what_the_environment_showed_at_reset_follows_the_prompt(play, tokenizer):
     played = await play("shown", "red")
-    assert "user\nSay red.\n\nYou stand in a workshop.<|im_end|>" in qwen3.decode(played.output.prompt_ids)
+    assert "user\nSay red.\n\nYou stand in a workshop.<|im_end|>" in tokenizer.decode(played.output.prompt_ids)
 
 
 async def test_an_instance_plays_once(play, written):
@@ -106,25 +106,25 @@ async def test_an_instance_plays_once(play, written):
 
 
 @pytest.mark.parametrize("task", ["train-one", "val-two"])
-async def test_the_configuration_names_the_loop(written, qwen3, task):
+async def test_the_configuration_names_the_loop(written, tokenizer, task):
     assert written.row(task)["agent_name"] == written.entry.name == "agentenv"
     config = trainer_config()
-    loop = make_loop(written.entry, StandInModel(qwen3, config=config), qwen3, config)
+    loop = make_loop(written.entry, StandInModel(tokenizer, config=config), tokenizer, config)
     assert type(loop) is AgentEnvAgentLoop
 
 
 @pytest.mark.parametrize("thinking", [None, False, True])
-async def test_the_writers_count_is_the_prompts_length(qwen3, written, play, thinking):
+async def test_the_writers_count_is_the_prompts_length(tokenizer, written, play, thinking):
     kwargs = {} if thinking is None else {"enable_thinking": thinking}
     config = trainer_config()
     config.data.apply_chat_template_kwargs = kwargs
     played = await play("two", "red", config=config)
     row = written.row("train-two")
-    counter = PromptCounter(qwen3.name_or_path, kwargs)
+    counter = PromptCounter(tokenizer.name_or_path, kwargs)
     assert counter.count([(row["prompt"], played.loop.tool_schemas)]) == [len(played.output.prompt_ids)]
 
 
-async def test_a_prompt_that_does_not_fit_is_refused_before_an_episode_is_opened(written, qwen3, play):
+async def test_a_prompt_that_does_not_fit_is_refused_before_an_episode_is_opened(written, tokenizer, play):
     config = trainer_config(prompt_length=1000)
     with pytest.raises(PromptTooLong, match=r"train\[6\] \(train-long\): .* tokens .* rollout.prompt_length=1000"):
         # Nothing listens there: no session was tried.
@@ -146,11 +146,11 @@ async def test_an_unscored_episode_is_a_configuration_error(play):
         assert len(server.headers) == 1
 
 
-async def test_a_row_of_another_server_is_refused(written, qwen3, play):
+async def test_a_row_of_another_server_is_refused(written, tokenizer, play):
     row = written.row("train-one")
     row["extra_info"]["task_id"] = "train-renamed"
     config = trainer_config()
-    loop = make_loop(written.entry, StandInModel(qwen3, config=config), qwen3, config)
+    loop = make_loop(written.entry, StandInModel(tokenizer, config=config), tokenizer, config)
     with pytest.raises(InputError, match=r"train-renamed.*'train-one' there.*write the rows anew"):
         await loop.run({}, **row)
 
@@ -164,9 +164,9 @@ async def test_a_row_of_another_server_is_refused(written, qwen3, play):
         ({"split": "train", "index": 0, "task_id": "a", "tools": "nonsense"}, "no list of tools"),
     ],
 )
-async def test_a_row_that_is_not_the_writers_is_refused(written, qwen3, extra_info, problem):
+async def test_a_row_that_is_not_the_writers_is_refused(written, tokenizer, extra_info, problem):
     config = trainer_config()
-    loop = make_loop(written.entry, StandInModel(qwen3, config=config), qwen3, config)
+    loop = make_loop(written.entry, StandInModel(tokenizer, config=config), tokenizer, config)
     with pytest.raises(InputError, match=problem):
         await loop.run({}, **{**written.row("train-one"), "extra_info": extra_info})
 
@@ -257,10 +257,10 @@ class TestTraces:
         assert "could not be written" in caplog.text
 
 
-async def test_settings_that_cannot_be_used_are_refused(written, qwen3):
+async def test_settings_that_cannot_be_used_are_refused(written, tokenizer):
     config = trainer_config()
-    model = StandInModel(qwen3, config=config)
+    model = StandInModel(tokenizer, config=config)
     entry = {**written.entry, "url": "ftp://x", "call_timeout": -1}
     with pytest.raises(Exception, match=r"(?s)ftp://x.*call_timeout"):
-        make_loop(entry, model, qwen3, config)
+        make_loop(entry, model, tokenizer, config)
     assert Shared(written.entry.url).url == written.entry.url

@@ -11,7 +11,7 @@ from agent_env.demonstrator import play as demonstrated
 from agent_env.episode import Episode
 from agent_env.hosting.local import LocalHandle
 from agent_env.training.shared import Shared
-from support.serving import serving
+from support.servers import serving
 from support.verl_tier import Written, hermes, rollout, tool_responses, trainer_config
 
 

@@ -9,17 +9,25 @@ import pytest
 from agent_env.errors import EpisodeFailed, InputError, RolloutFailed, ServerUnreachable, SessionLost, TokenRefused
 from agent_env.training.shared import Shared
 from support.peers import first_turn, free_port, peer
-from support.serving import serving
+from support.restarting import Restarting
+from support.servers import serving
 from support.verl_tier import WORKSHOP, Written, hermes, rollout, trainer_config
 
 FETCH = hermes(("fetch", {}))
 
 
+@pytest.fixture(scope="session")
+def tokenizer(qwen3):
+    """What fails does not depend on the tokenizer."""
+    return qwen3
+
+
 @pytest.fixture
 def own():
     """A server of the test's own, to be ended by it."""
-    with serving(WORKSHOP, "--max-sessions", "1") as server:
-        yield server
+    server = Restarting(WORKSHOP, "--max-sessions", "1")
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_env.training.shared import Shared
-from support.serving import serving
+from support.servers import serving
 from support.verl_tier import WORKSHOP, Written, hermes, qwen3_coder, rollout, trainer_config
 
 CODER = {"multi_turn__format": "qwen3_coder"}
@@ -27,9 +27,9 @@ async def test_qwen3_coder_arguments_are_converted_by_the_typed_schema(play):
     assert played.output.reward_score == 1.0
 
 
-async def test_the_template_renders_the_full_schema(play, qwen3):
+async def test_the_template_renders_the_full_schema(play, tokenizer):
     played = await play("one", "red")
-    prompt = qwen3.decode(played.output.prompt_ids)
+    prompt = tokenizer.decode(played.output.prompt_ids)
     shown = [json.loads(line) for line in prompt.split("<tools>\n")[1].split("\n</tools>")[0].splitlines()]
     parameters = shown[0]["function"]["parameters"]
     assert parameters["properties"]["size"]["enum"] == ["small", "large"]

@@ -69,7 +69,7 @@ messages = st.tuples(texts, calls)
     thinking=st.sampled_from([None, False]),
 )
 def test_a_rollout_is_its_requests_and_replies(
-    qwen3, turns, answers, response_length, max_assistant_turns, max_parallel_calls, thinking
+    tokenizer, turns, answers, response_length, max_assistant_turns, max_parallel_calls, thinking
 ):
     config = trainer_config(
         response_length=response_length,
@@ -77,7 +77,7 @@ def test_a_rollout_is_its_requests_and_replies(
         multi_turn__max_parallel_calls=max_parallel_calls,
     )
     replies = [hermes(*calls, text=text.replace("<", "")) for text, calls in turns] + ["done"]
-    output, model, _ = asyncio.run(play(qwen3, replies, answers, config, thinking))
+    output, model, _ = asyncio.run(play(tokenizer, replies, answers, config, thinking))
 
     # Each request is what came before it, then the environment's tokens, and nothing was changed on the way.
     for before, reply, after in zip(model.prompts, model.replies, model.prompts[1:], strict=False):
@@ -129,22 +129,22 @@ async def test_the_environments_tokens_are_the_templates(qwen3, thinking):
     assert last == "Done.<|im_end|>"
 
 
-async def test_ids_that_no_text_encodes_to_stay_as_they_were_sampled(qwen3):
+async def test_ids_that_no_text_encodes_to_stay_as_they_were_sampled(tokenizer):
     """A policy may spell a word in tokens the tokenizer would not choose: training must see its own."""
-    split = [token for letter in "Done." for token in qwen3.encode(letter)] + [qwen3.eos_token_id]
-    assert qwen3.encode("Done.") != split[:-1]
-    output, _, server = await play(qwen3, [split], [])
+    split = [token for letter in "Done." for token in tokenizer.encode(letter)] + [tokenizer.eos_token_id]
+    assert tokenizer.encode("Done.") != split[:-1]
+    output, _, server = await play(tokenizer, [split], [])
     assert output.response_ids == split
     assert server.requests[-1]["data"]["arguments"] == {"response": "Done."}
 
 
-async def test_answers_stand_in_the_order_of_their_calls(qwen3):
+async def test_answers_stand_in_the_order_of_their_calls(tokenizer):
     config = trainer_config(multi_turn__max_parallel_calls=3)
     first = hermes(("ask", {"q": "a"}), ("ask", "{broken"), ("ask", {"q": "b"}))
-    output, _, server = await play(qwen3, [first, "Done."], ["A", "B"], config)
+    output, _, server = await play(tokenizer, [first, "Done."], ["A", "B"], config)
     asked = [request["data"]["arguments"].get("q") for request in server.requests[1:-1]]
     assert asked == ["a", "b"]
-    shown = qwen3.decode(output.response_ids)
+    shown = tokenizer.decode(output.response_ids)
     responses = [part.split("\n</tool_response>")[0] for part in shown.split("<tool_response>\n")[1:]]
     assert responses[0] == "A"
     assert "could not be read" in responses[1]
@@ -161,18 +161,18 @@ async def test_a_reply_cut_by_the_response_length_ends_the_turn_as_it_was_cut(qw
     }  # fmt: skip
 
 
-async def test_an_answer_that_does_not_fit_is_left_out_with_the_reply_before_it_last(qwen3):
+async def test_an_answer_that_does_not_fit_is_left_out_with_the_reply_before_it_last(tokenizer):
     call = hermes(("ask", {"q": "a"}))
-    config = trainer_config(response_length=len(qwen3.encode(call)) + 8)
-    output, model, server = await play(qwen3, [call], ["word " * 50], config)
+    config = trainer_config(response_length=len(tokenizer.encode(call)) + 8)
+    output, model, server = await play(tokenizer, [call], ["word " * 50], config)
     assert output.response_ids == model.replies[0]
     assert server.requests[-1]["data"]["arguments"] == {"response": call}
 
 
-async def test_the_cap_on_assistant_turns_ends_the_turn_with_the_last_reply(qwen3):
+async def test_the_cap_on_assistant_turns_ends_the_turn_with_the_last_reply(tokenizer):
     config = trainer_config(multi_turn__max_assistant_turns=2)
     replies = [hermes(("ask", {"q": "1"})), hermes(("ask", {"q": "2"}), text="Once more.")]
-    output, _, server = await play(qwen3, replies, ["one"], config)
+    output, _, server = await play(tokenizer, replies, ["one"], config)
     assert [request["data"].get("tool_name") for request in server.requests[1:]] == ["ask", "end_turn"]
     assert server.requests[-1]["data"]["arguments"] == {"response": replies[1]}
     assert output.reward_score == 0.5
