@@ -59,8 +59,10 @@ def command(
         reset_timeout=reset_timeout,
     )
     prompts = PromptOptions(tokenizer, _json_object(chat_template_kwargs), max_prompt_length)
+    # A worker's working folder is its own.
+    loop = LoopOptions(attempts, None if traces is None else str(Path(traces).absolute()))
     with _progress_bar() as progress:
-        written = write(shared, out, loop=LoopOptions(attempts, traces), prompts=prompts, progress=progress)
+        written = write(shared, out, loop=loop, prompts=prompts, progress=progress)
     typer.echo(f"wrote {', '.join(written.files)} to {out}")
     if written.longest_prompt is not None:
         typer.echo(f"the longest prompt is {written.longest_prompt} tokens with its tools")

@@ -179,19 +179,22 @@ class TestWhatIsWritten:
         assert extra["turns"] is None
         assert [tool["function"]["name"] for tool in json.loads(extra["tools"])] == ["add", "end_turn"]
 
-    def test_the_command_prints_one_line_and_counting_a_second(self, inbox, tmp_path, run):
+    def test_the_command_prints_one_line_and_counting_a_second(self, inbox, tmp_path, run, monkeypatch):
         tokenizer = save_tokenizer(tmp_path / "model")
         out = str(tmp_path / "data")
         line = f"wrote agent_loop.yaml, all.parquet, eval.parquet, train.parquet to {out}"
         command = [sys.executable, "-m", "agent_env.training.verl", inbox.url, out]
         plain = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
         assert (plain.returncode, plain.stdout, plain.stderr) == (0, line + "\n", "")
-        counted = run(inbox.url, out, "--tokenizer", str(tokenizer), "--max-prompt-length", "3072", "--attempts", "2")
+        monkeypatch.chdir(tmp_path)
+        options = ("--max-prompt-length", "3072", "--attempts", "2", "--traces", "traces")
+        counted = run(inbox.url, out, "--tokenizer", str(tokenizer), *options)
         first, second = counted.out.splitlines()
         assert (first, counted.err) == (line, "")
         longest = write(Shared(inbox.url), tmp_path / "again", prompts=PromptOptions(str(tokenizer))).longest_prompt
         assert second == f"the longest prompt is {longest} tokens with its tools"
-        assert yaml.safe_load((tmp_path / "data" / "agent_loop.yaml").read_text())[0]["attempts"] == 2
+        (entry,) = yaml.safe_load((tmp_path / "data" / "agent_loop.yaml").read_text())
+        assert (entry["attempts"], entry["traces"]) == (2, str(tmp_path / "traces"))
 
 
 class TestToken:
