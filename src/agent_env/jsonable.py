@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def nonfinite(value: Any, path: str = "") -> str | None:
+def nonfinite(value: Any) -> str | None:
     """Path (``""``, ``.cost``, ``[3].x``) of the first float in `value` that JSON has no word for, or None."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else path
+    return _first(value, lambda item: isinstance(item, float) and not math.isfinite(item))
+
+
+def surrogate(value: Any) -> str | None:
+    """Path of the first text in `value` with a lone surrogate, half of a character, or None."""
+    return _first(value, lambda item: isinstance(item, str) and not item.isascii() and readable(item) != item)
+
+
+def _first(value: Any, wrong: Callable[[Any], bool], path: str = "") -> str | None:
+    if wrong(value):
+        return path
+    parts: Iterable[tuple[str, Any]] = ()
     if isinstance(value, dict):
-        for key, item in value.items():
-            if (found := nonfinite(item, f"{path}.{key}")) is not None:
-                return found
+        parts = ((f"{path}.{key}", part) for key, item in value.items() for part in (key, item))
     elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            if (found := nonfinite(item, f"{path}[{index}]")) is not None:
-                return found
-    return None
+        parts = ((f"{path}[{index}]", item) for index, item in enumerate(value))
+    return next((found for place, part in parts if (found := _first(part, wrong, place)) is not None), None)
 
 
 def plain(value: Any) -> Any:

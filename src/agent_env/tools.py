@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from agent_env import docstrings
 from agent_env.errors import EpisodeError, InputError, Problem, ToolError
-from agent_env.jsonable import nonfinite, plain
+from agent_env.jsonable import nonfinite, plain, surrogate
 from agent_env.observation import Observation
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ async def call_tool(env: Any, name: str, arguments: Any) -> ToolResult:
         `is_error`; the first two ran nothing.
 
     Raises:
-        EpisodeError: the author's code raised something else, or answered with what has no JSON form; names the tool.
+        EpisodeError: the author's code raised something else, or answered with what no JSON text can hold; names the
+            tool.
     """
     tools = _tools(type(env))
     entry = tools.get(name)
@@ -136,12 +137,12 @@ async def call_tool(env: Any, name: str, arguments: Any) -> ToolResult:
 def _result(name: str, answer: Any) -> ToolResult:
     if isinstance(answer, Observation):
         return ToolResult(answer.text, observation=answer)
-    if isinstance(answer, str):
-        return ToolResult(answer)
     try:
         data = plain(answer)
     except ValueError as error:
         raise EpisodeError(f"tool {name!r} returned {error}") from error
+    if isinstance(answer, str):
+        return ToolResult(answer)
     return ToolResult(json.dumps(data, ensure_ascii=False), data=data)
 
 
@@ -155,15 +156,23 @@ def _validated(entry: _Tool, arguments: Any) -> dict[str, Any] | str:
     title = f"Invalid arguments for {entry.spec.name}:"
     if not isinstance(arguments, dict):
         return f"{title} expected a JSON object, got {_short(arguments)}"
-    if (where := nonfinite(arguments)) is not None:
-        return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
+    try:
+        if (where := nonfinite(arguments)) is not None:
+            return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
+        if (where := surrogate(arguments)) is not None:
+            return f"{title}\n- {where.lstrip('.')}: the text has half a character in it (a lone surrogate)"
+        written = json.dumps(arguments)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"{title} not JSON: {error}"
     try:
         # Through JSON, since only there pydantic's strict mode knows that a date is written as a string.
-        parsed = entry.model.model_validate_json(json.dumps(arguments), strict=True)
+        parsed = entry.model.model_validate_json(written, strict=True)
     except ValidationError as error:
         return "\n".join([title, *_complaints(entry, error)])
-    except TypeError as error:
+    except TypeError as error:  # of a validator such as int(), which pydantic leaves as it is
         return f"{title} {error}"
+    except Exception as error:
+        raise EpisodeError(f"tool {entry.spec.name!r}: a validator raised {type(error).__name__}: {error}") from error
     return {name: getattr(parsed, attribute) for name, attribute in entry.names.items()}
 
 

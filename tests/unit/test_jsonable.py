@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from agent_env.jsonable import nonfinite, plain
+from agent_env.jsonable import nonfinite, plain, surrogate
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -30,6 +30,14 @@ JSON = st.recursive(
 )
 def test_nonfinite_names_the_place(value, path):
     assert nonfinite(value) == path
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [("ß ☃ 😀", None), ("\ud83d", ""), ({"a": ["b", "x\ud83dy"]}, ".a[1]"), ({"\udc00": 1}, ".\udc00")],
+)
+def test_surrogate_names_the_place(value, path):
+    assert surrogate(value) == path
 
 
 class Colour(enum.Enum):

@@ -105,6 +105,16 @@ class Desk(Environment):
     def nothing(self):
         return None
 
+    @tool
+    def validated(self, n: Annotated[int, BeforeValidator({}.__getitem__)]): ...
+
+
+def deep(levels):
+    value = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
 
 async def call(name, **arguments) -> ToolResult:
     return await call_tool(Desk(), name, arguments)
@@ -308,6 +318,12 @@ async def test_a_mutable_default_is_not_shared_between_calls():
         ("pick", ["which"], 'expected a JSON object, got ["which"]'),
         ("pick", None, "expected a JSON object, got null"),
         ("pick", {"which": {1, 2}}, "not JSON serializable"),
+        ("pick", {"which": 10**5000}, "not JSON: Exceeds the limit"),
+        ("pick", {"which": "\ud800"}, "- which: the text has half a character in it"),
+        ("pick", {"which": deep(500)}, "Invalid arguments for pick:"),
+        ("pick", {"which": deep(100_000)}, "not JSON: maximum recursion depth exceeded"),
+        ("lenient", {"n": [1]}, "int() argument must be a string"),
+        ("lenient", {"n": "one"}, "- n: Value error, invalid literal for int()"),
     ],
 )
 async def test_wrong_arguments_are_text_that_names_the_field(name, arguments, complaint):
@@ -369,6 +385,11 @@ async def test_what_a_tool_may_answer():
 async def test_failures_of_the_author_name_the_tool(name, message):
     with pytest.raises(EpisodeError, match=message):
         await call(name)
+
+
+async def test_a_validator_that_breaks_is_a_failure_of_the_author():
+    with pytest.raises(EpisodeError, match="tool 'validated': a validator raised KeyError: 3"):
+        await call("validated", n=3)
 
 
 VALUES = st.recursive(
