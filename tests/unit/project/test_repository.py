@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PLACES = re.compile(
     "|".join(
         (
-            r"/(?:wo" r"rk|root|home/\w+|Users/\w+)/",  # folders of one machine
+            r"(?<!\w)/(?:wo" r"rk|root|home/\w+|Users/\w+)/",  # folders of one machine
             r"/tm" r"p/ref\b|/op" r"t/(?:pypi|wheels)",
             r"file:/" r"//|py" r"pi\.org|python" r"hosted|registry\.npm" r"js|download\.pytorch" r"\.org",  # registries
         )
