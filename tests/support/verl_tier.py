@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class StandInModel:
     """verl's rollout servers as a loop sees them: scripted replies in place of a policy.
 
     Like vLLM under verl it stops at the end token and never goes over ``prompt_length + response_length``. The log
-    probability of the n-th token it ever generated is ``-n / 1000``, so that a test can tell where each one went.
+    probability of the n-th token it ever generated is ``-n / 1000``, so that a test can tell where each one went. Its
+    prefix cache holds everything it has seen.
 
     Attributes:
         prompts: the token ids of every request.
@@ -66,6 +68,7 @@ class StandInModel:
         self.replies: list[list[int]] = []
         self.sampling_params: list[dict[str, Any]] = []
         self.generated = 0
+        self._seen: list[list[int]] = []
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
@@ -85,11 +88,24 @@ class StandInModel:
         log_probs = [-(self.generated + n) / 1000 for n in range(1, len(token_ids) + 1)]
         self.generated += len(token_ids)
         step = len(self.replies)
+        cached = max((_common(prompt_ids, seen) for seen in self._seen), default=0)
+        self._seen.append([*prompt_ids, *token_ids])
         return TokenOutput(
             token_ids=token_ids,
             log_probs=log_probs,
-            extra_fields={"global_steps": step, "min_global_steps": step, "max_global_steps": step},
+            extra_fields={
+                "global_steps": step,
+                "min_global_steps": step,
+                "max_global_steps": step,
+                "num_cached_tokens": cached,
+            },
         )
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    """How many tokens two sequences begin with in common."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in pairs)
 
 
 def make_loop(entry: DictConfig | dict[str, Any], model: StandInModel, tokenizer: Any, config: DictConfig) -> Any:

@@ -221,6 +221,12 @@ class TestTraces:
         assert trace.prompt_tokens == len(played.output.prompt_ids)
         assert trace.response_tokens == played.model.generated
         assert trace.seconds >= trace.env_seconds == played.info["env_seconds"]
+        prompts, replies = played.model.prompts, played.model.replies
+        assert trace.info["generations"] == [
+            {"prompt_tokens": len(prompts[0]), "cached_tokens": 0},
+            {"prompt_tokens": len(prompts[1]), "cached_tokens": len(prompts[0]) + len(replies[0])},
+            {"prompt_tokens": len(prompts[2]), "cached_tokens": len(prompts[1]) + len(replies[1])},
+        ]
 
     async def test_of_a_reply_that_a_cap_ended(self, play, tmp_path):
         config = trainer_config(multi_turn__max_assistant_turns=1)

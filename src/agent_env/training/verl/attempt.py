@@ -9,6 +9,7 @@ from typing import Any
 
 from verl.experimental.agent_loop.tool_agent_loop import AgentData
 from verl.tools.schemas import ToolResponse
+from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.training.sessions import END_TURN, Ended, Session
 from agent_env.training.verl.schemas import typed
@@ -36,6 +37,27 @@ class EpisodeTool:
         return ToolResponse(text=await self._call(self.name, parameters)), None, {}
 
 
+class NotedServers:
+    """verl's rollout servers as a loop sees them, telling of each generation how much of its prompt was cached.
+
+    verl's own loop keeps that of a rollout's first generation alone, whose prompt is new.
+
+    Args:
+        servers: verl's.
+        note: called after each generation with the prompt's tokens and those of them that the server had cached;
+            None for a server that does not say.
+    """
+
+    def __init__(self, servers: Any, note: Callable[[int, int | None], None]) -> None:
+        self._servers, self._note = servers, note
+
+    async def generate(self, *, prompt_ids: list[int], **kwargs: Any) -> TokenOutput:
+        """What verl's servers generate."""
+        output = await self._servers.generate(prompt_ids=prompt_ids, **kwargs)
+        self._note(len(prompt_ids), output.extra_fields.get("num_cached_tokens"))
+        return output
+
+
 class Attempt:
     """An open session being played.
 
@@ -53,6 +75,7 @@ class Attempt:
         data: verl's state of the rollout; None before the first generation.
         calls: made on the episode so far.
         turns: that the model has seen.
+        generations: of each, the prompt's tokens and those of them that the rollout server had cached.
     """
 
     def __init__(self, session: Session, limit: int, url: str) -> None:
@@ -61,6 +84,7 @@ class Attempt:
         self.turn_over = False
         self.data: AgentData | None = None
         self.calls, self.turns = 0, 1
+        self.generations: list[tuple[int, int | None]] = []
         self._failure: BaseException | None = None
         self._limit, self._url = limit, url
 

@@ -22,7 +22,7 @@ from verl.tools.schemas import ToolResponse
 from agent_env.errors import InputError, Problem, PromptTooLong, RolloutFailed
 from agent_env.training.rollout import Played, play
 from agent_env.training.sessions import Session, Shared
-from agent_env.training.verl.attempt import Attempt, EpisodeTool
+from agent_env.training.verl.attempt import Attempt, EpisodeTool, NotedServers
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import FIX, Row
@@ -58,6 +58,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
     * `ToolAgentLoop` takes its rollout through `run`, `_handle_generating_state(agent_data, sampling_params,
       ignore_termination)`, `_handle_processing_tools_state(agent_data)` and `_call_tool(tool_call, tools_kwargs,
       agent_data)`; the last returns (response, reward or None, dict), and the first three return an `AgentState`.
+    * It generates through `server_manager.generate(prompt_ids=…, …)`, by keyword, and gets a `TokenOutput`.
     * It reads `tools` (name to an object with ``name``, ``tool_schema``, ``create`` and ``execute``), `tool_schemas`
       (dicts for the template), `tool_parser` and `tool_parser_name` from the instance when it runs, and cuts answers
       by `max_tool_response_length`.
@@ -66,6 +67,8 @@ class AgentEnvAgentLoop(ToolAgentLoop):
     * `AgentLoopBase.ct_build_initial_tokens` passes the rendered prompt through `_cap_text_prompt_length`.
     * The parsers `hermes` and `qwen3_coder` have `tool_call_start_token` and `tool_call_regex` (see `calls`).
     """
+
+    server_manager: Any
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._traces = traces
         self._steps = tuple(str(step) for step in steps)
         self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
+        self.server_manager = NotedServers(self.server_manager, self._note_generation)
         self._row: Row | None = None
         self._opened: list[Attempt] = []
         self._model_seconds = 0.0
@@ -164,6 +168,9 @@ class AgentEnvAgentLoop(ToolAgentLoop):
             "model_seconds": self._model_seconds,
             "env_seconds": played.env_seconds,
         }
+
+    def _note_generation(self, prompt_tokens: int, cached_tokens: int | None) -> None:
+        self._attempt.generations.append((prompt_tokens, cached_tokens))
 
     # --- what verl's loop calls ---------------------------------------------------------------------------------
 

@@ -76,7 +76,16 @@ class Recorder:
         said = sum(message["role"] == "assistant" for message in messages)
         if data is not None and said < data.assistant_turns:  # verl ends a capped rollout before it notes the reply
             messages.append({"role": "assistant", "content": reply})
-        return {"messages": tuple(messages), "calls": attempt.calls, "turns": attempt.turns}
+        return {
+            "messages": tuple(messages),
+            "calls": attempt.calls,
+            "turns": attempt.turns,
+            "info": {
+                "generations": [
+                    {"prompt_tokens": prompt, "cached_tokens": cached} for prompt, cached in attempt.generations
+                ]
+            },
+        }
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if message["role"] != "assistant":
@@ -86,10 +95,11 @@ class Recorder:
             said["tool_calls"] = [_strict(call) for call in message["tool_calls"]]
         return said
 
-    async def _write(self, **values: Any) -> None:
+    async def _write(self, *, info: Mapping[str, Any] | None = None, **values: Any) -> None:
         if self._folder is None:
             return
         step = self._fields.get("global_steps")
+        ids = {key: str(self._fields[key]) for key in ("uid", "session_id") if key in self._fields}
         trace = Trace(
             env=str(self._fields.get("data_source", "")).removeprefix("agentenv/"),
             split=self._row.split,
@@ -98,7 +108,7 @@ class Recorder:
             tools=tuple(tool["function"]["name"] for tool in self._row.tools),
             seconds=time.monotonic() - self._started,
             step=None if step is None else int(step),
-            info={key: str(self._fields[key]) for key in ("uid", "session_id") if key in self._fields},
+            info={**ids, **(info or {})},
             **values,
         )
         try:
