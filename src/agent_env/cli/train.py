@@ -1,0 +1,89 @@
+"""``agent-env train BUNDLE_OR_URL``: train a model on tasks with verl."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="BUNDLE_OR_URL", help="A bundle, which is then served here, or a task server's URL."),
+    ],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="verl's own settings; they win over others.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Folder with a model and its tokenizer, or its name on the hub.")] = "",
+    run: Annotated[str, typer.Option(metavar="NAME", help="Its folder is runs/NAME; a run that began goes on.")] = "",
+    recipe: Annotated[str, typer.Option(help="How to learn: a recipe's name, or a YAML file.")] = "grpo",
+    profile: Annotated[str, typer.Option(help="Where to run: cpu, one_gpu, cluster, or a YAML file.")] = "cpu",
+    seed: Annotated[int, typer.Option(help="Of data order and sampling.")] = 1,
+    steps: Annotated[int, typer.Option(help="Training steps.")] = 40,
+    token_var: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
+    ] = None,
+    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
+    eval_split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "eval",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands, and do nothing.")] = False,
+) -> None:
+    """Train a model on the tasks of a bundle or server with verl, and keep everything in runs/NAME.
+
+    Stopped or killed, the same command goes on from the last checkpoint.
+    """
+    from agent_env.cli.progress import progress_bars
+    from agent_env.errors import InputError, Problem
+    from agent_env.training.verl import launch
+    from agent_env.training.verl.plan import TrainOptions
+    from agent_env.training.verl.processes import Stopped
+
+    missing = [
+        Problem(option, "is missing", fix)
+        for option, given, fix in (
+            ("--model", model, "`agent-env warm-start BUNDLE OUT` makes a tiny one"),
+            ("--run", run, "name the run: its folder is runs/NAME"),
+        )
+        if not given
+    ]
+    if missing:
+        raise InputError(missing)
+    options = TrainOptions(
+        source=source,
+        model=model,
+        run=_folder(run),
+        recipe=recipe,
+        profile=profile,
+        seed=seed,
+        steps=steps,
+        overrides=tuple(overrides or ()),
+        token_var=token_var,
+        train_split=train_split,
+        eval_split=eval_split,
+    )
+    if dry_run:
+        print(launch.dry_run(options))
+        return
+    try:
+        with progress_bars() as progress:
+            done = launch.train(options, say=lambda line: print(line, flush=True), tell=progress)
+    except launch.RunFailed as error:
+        print(f"agent-env: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except Stopped as signal:
+        print(f"agent-env: stopped; the same command goes on with {options.run}", file=sys.stderr)
+        raise typer.Exit(128 + signal.number) from None
+    print(f"{done.steps} steps in {done.seconds:.0f} s; everything is in {done.folder}")
+    if done.checkpoint is not None:
+        print(f"the model is in {done.checkpoint / 'actor' / 'huggingface'}")
+
+
+def _folder(name: str) -> Path:
+    """The folder of a run. Raises InputError for a name with a slash, whose folder would be elsewhere."""
+    from agent_env.errors import InputError, Problem
+
+    if Path(name).name != name:
+        raise InputError(Problem("--run", f"{name!r} is no name for a run", "use letters, digits, . _ and -"))
+    return Path("runs") / name

@@ -1,0 +1,225 @@
+"""Runs a training: serves the bundle, writes the rows, runs verl, shows how it goes, and leaves nothing behind.
+
+verl runs as its own unchanged command in a process of its own (`Plan.by_hand` prints it). A run that was stopped, or
+killed, goes on from its last whole checkpoint when it is started again under its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from agent_env.errors import AgentEnvError, InputError, Problem
+from agent_env.training.shared import Shared
+from agent_env.training.tasks import Progress as Tell
+from agent_env.training.verl.plan import Plan, TrainOptions, check_splits, checked
+from agent_env.training.verl.processes import Processes, ray_folder, stopping
+from agent_env.training.verl.progress import Progress
+from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomically
+from agent_env.training.verl.writer import write
+
+SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
+ERROR = re.compile(r"(\(.*\) )?[\w.]*(Error|Exception|Exit)\b.*:")
+"""The line of a traceback, perhaps of a Ray worker's, that says what happened."""
+SERVER_START = 120.0
+"""Seconds for the task server to answer."""
+POLL = 0.2
+"""Seconds between two looks at the metrics and at whether verl still runs."""
+
+
+class RunFailed(AgentEnvError):
+    """verl, or the task server, ended before the run did; the message says where to look."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that has its steps.
+
+    Attributes:
+        folder: of the run.
+        steps: it has.
+        checkpoint: its last; ``actor/huggingface`` in it is a model that transformers loads.
+        seconds: this start took, all told.
+    """
+
+    folder: Path
+    steps: int
+    checkpoint: Path | None
+    seconds: float
+
+
+def dry_run(options: TrainOptions) -> str:
+    """The commands that `train` would run, for a shell; nothing is started or made. Raises what `checked` raises."""
+    plan = checked(options)
+    checkpoint = plan.folder.last_checkpoint() if plan.folder.path.is_dir() else None
+    return plan.by_hand(_next_start(plan, checkpoint))
+
+
+def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Tell = lambda *_: None) -> Outcome:
+    """Run a training to its end, from where it stopped if it began before.
+
+    Must be called in the main thread: SIGINT, SIGTERM and SIGHUP end the run and every process of it, and raise
+    `processes.Stopped`.
+
+    Args:
+        say: told a line for each step, evaluation and stage.
+        tell: told of the progress of reading and writing tasks.
+
+    Raises:
+        InputError: what is asked for cannot be done, all problems at once; nothing is left of a folder that is new.
+        SessionError: the task server cannot be read.
+        RunFailed: verl or the server ended early.
+    """
+    begun = time.monotonic()
+    plan = checked(options)
+    with stopping(), _made(plan.folder), Processes() as processes, ray_folder() as ray:
+        if not plan.folder.config.exists():
+            plan.folder.write_config(options.identity())
+        checkpoint = plan.folder.last_checkpoint()
+        done = step_of(checkpoint) if checkpoint is not None else 0
+        if done >= options.steps:
+            say(f"this run has its {done} steps; a larger --steps goes on from there")
+            return Outcome(plan.folder.path, done, checkpoint, time.monotonic() - begun)
+        url = options.source if options.is_url else _serve(plan, processes)
+        rows = _write_rows(plan, url, tell)
+        say(f"{rows[options.train_split]} tasks to train on, {rows[options.eval_split]} to evaluate on, at {url}")
+        plan.folder.recover_metrics(upto=done if done else -1)
+        start = _next_start(plan, checkpoint)
+        write_atomically(plan.folder.command, f"{start.shell()}\n")
+        metrics = plan.folder.metrics_part(done)
+        progress = Progress(metrics, plan.folder.metrics, options.steps, say)
+        begin = f"going on after step {done}" if done else "starting"
+        say(f"{begin}; verl takes about a minute to come up (all it prints is in {plan.folder.log})")
+        with plan.folder.log.open("a", encoding="utf-8") as log:
+            log.write(f"\n=== agent-env: {begin} at {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+            log.flush()
+            environment = start.environment() | {"RAY_TMPDIR": str(ray)}
+            verl = processes.start(start.command(), environment=environment, output=log, errors=subprocess.STDOUT)
+            _follow(verl, processes, progress)
+        if verl.returncode or progress.step != options.steps:
+            raise RunFailed(_why(plan.folder, verl.returncode, progress.step, options.steps))
+    plan.folder.recover_metrics(upto=options.steps)
+    return Outcome(plan.folder.path, options.steps, plan.folder.last_checkpoint(), time.monotonic() - begun)
+
+
+def _next_start(plan: Plan, checkpoint: Path | None) -> Any:
+    """The settings that begin the run, or take it up at a checkpoint."""
+    step = step_of(checkpoint) if checkpoint is not None else 0
+    trainer = plan.config.trainer
+    evaluate = bool(trainer.val_before_train)
+    if checkpoint is not None:
+        # The evaluation after a checkpoint's step comes after the checkpoint: it may be missing.
+        due = trainer.test_freq > 0 and step % trainer.test_freq == 0
+        evaluate = due and not plan.folder.evaluated(step)
+    return plan.started(checkpoint, evaluate=evaluate, metrics=plan.folder.metrics_part(step))
+
+
+@contextlib.contextmanager
+def _made(folder: RunFolder) -> Iterator[None]:
+    """The run's folder, made if it is new, and unmade if verl was never started in it."""
+    new = not folder.path.exists()
+    with folder.made():
+        try:
+            yield
+        finally:
+            if new and not folder.command.exists():
+                shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _serve(plan: Plan, processes: Processes) -> str:
+    """Serve the bundle in a child; returns its URL."""
+    options = plan.options
+    command = [sys.executable, "-m", "agent_env.cli.main", "serve", options.source, "--port", "0"]
+    command += ["--max-sessions", str(plan.sessions(256))]
+    if options.token_var:
+        command += ["--token-var", options.token_var]
+    output = plan.folder.path / "server.txt"
+    with output.open("w", encoding="utf-8") as file:
+        server = processes.start(command, environment=os.environ, output=file, errors=subprocess.STDOUT)
+    deadline = time.monotonic() + SERVER_START
+    while True:
+        printed = output.read_text(encoding="utf-8", errors="replace")
+        if ready := SERVING.search(printed):
+            return ready[1]
+        if server.poll() is not None:
+            raise InputError(Problem(f"serving {options.source}", printed.strip() or f"ended with {server.returncode}"))
+        if time.monotonic() > deadline:
+            raise RunFailed(f"the task server gave no sign of life in {SERVER_START:.0f} s; see {output}")
+        time.sleep(POLL)
+
+
+def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
+    """Write the rows, and the run's configuration with a fingerprint of them; returns the tasks by split.
+
+    Raises:
+        InputError: the run began with other tasks; or the server has none of a split.
+    """
+    folder, options = plan.folder, plan.options
+    fresh = folder.path / "data.next"
+    shutil.rmtree(fresh, ignore_errors=True)
+    shared = Shared(url, options.token_var)
+    try:
+        rows = write(shared, fresh, loop=plan.loop(), prompts=plan.prompts(), progress=tell).rows
+        check_splits(options, rows)
+        tasks = {split: _fingerprint(fresh / f"{split}.parquet") for split in (options.train_split, options.eval_split)}
+        began = folder.read_config() or {}
+        if began.get("tasks") not in (None, tasks) and folder.last_checkpoint() is not None:
+            what = "the tasks are no longer those this run began with: its data order would mean something else"
+            raise InputError(Problem(str(folder.path), what, "choose another --run"))
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    shutil.rmtree(folder.data, ignore_errors=True)
+    fresh.rename(folder.data)
+    asked = {**options.identity(), "steps": options.steps, "token_var": options.token_var}
+    folder.write_config({**asked, "tasks": tasks, "versions": _versions()})
+    return rows
+
+
+def _fingerprint(parquet: Path) -> str:
+    from pyarrow.parquet import read_table
+
+    rows = json.dumps(read_table(parquet).to_pylist(), sort_keys=True)
+    return hashlib.sha256(rows.encode()).hexdigest()[:16]
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("agentenv-rl", "verl", "torch", "transformers", "ray", "vllm"):
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _follow(verl: subprocess.Popen[Any], processes: Processes, progress: Progress) -> None:
+    """Show how it goes until verl ends. Raises RunFailed if the task server ends before."""
+    while verl.poll() is None:
+        progress.update()
+        for other in processes.children:
+            if other is not verl and other.poll() is not None:
+                raise RunFailed(f"the task server ended with {other.returncode} while verl was running")
+        time.sleep(POLL)
+    progress.update()
+
+
+def _why(folder: RunFolder, code: int, step: int | None, steps: int) -> str:
+    """What to say of a run that ended early: its last error as verl logged it."""
+    ended = f"verl ended with {code}" if code else "verl ended"
+    when = "before the first step" if not step else f"after step {step} of {steps}"
+    text = re.sub(r"\x1b\[[0-9;]*m", "", folder.log.read_text(encoding="utf-8", errors="replace"))
+    this_start = text.rsplit("=== agent-env:", 1)[-1].splitlines()
+    errors = [line.strip() for line in this_start if ERROR.match(line)]
+    lines = [f"{ended} {when}; all it printed is in {folder.log}", *dict.fromkeys(errors[-3:])]
+    return "\n".join(lines)

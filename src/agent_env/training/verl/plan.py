@@ -1,0 +1,299 @@
+"""From what a user asks for to what verl is started with; every problem of the input at once, nothing made yet."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from agent_env.errors import InputError, MissingExtra, Problem
+from agent_env.training.shared import Shared
+from agent_env.training.verl import settings
+from agent_env.training.verl.plugin import ENTRY_POINT
+from agent_env.training.verl.prompts import PromptCounter
+from agent_env.training.verl.runfolder import RunFolder
+from agent_env.training.verl.settings import Settings
+from agent_env.training.verl.writer import LOOP_FILE, LoopOptions, PromptOptions
+
+OWNED = {
+    "data.train_files": "use --train-split",
+    "data.val_files": "use --eval-split",
+    "actor_rollout_ref.model.path": "use --model",
+    "actor_rollout_ref.rollout.agent.agent_loop_config_path": "it is written with the rows",
+    "actor_rollout_ref.rollout.seed": "use --seed",
+    "data.seed": "use --seed",
+    "trainer.total_training_steps": "use --steps",
+    "trainer.default_local_dir": "use --run",
+    "trainer.experiment_name": "use --run",
+    "trainer.validation_data_dir": "use --run",
+    "trainer.resume_mode": "a run of the same name goes on where it stopped",
+    "trainer.resume_from_path": "a run of the same name goes on where it stopped",
+}
+"""Keys of verl's that have a meaning for the run folder, and what to use instead."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What a user asks for.
+
+    Args:
+        source: a bundle (folder or built-in name), which is then served here, or the URL of a task server.
+        model: a folder with a model, or its name on the Hugging Face hub.
+        run: the run's folder.
+        recipe, profile: by name or path.
+        seed: of data order and sampling.
+        steps: training steps.
+        overrides: verl's own settings, ``key=value``.
+        token_var: the environment variable with the server's token.
+        train_split, eval_split: of the tasks.
+    """
+
+    source: str
+    model: str
+    run: Path
+    recipe: str = "grpo"
+    profile: str = "cpu"
+    seed: int = 1
+    steps: int = 40
+    overrides: tuple[str, ...] = ()
+    token_var: str | None = None
+    train_split: str = "train"
+    eval_split: str = "eval"
+
+    @property
+    def is_url(self) -> bool:
+        return "://" in self.source
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two starts the same run; more steps may be asked for later."""
+        return {
+            "source": self.source if self.is_url else _absolute(self.source),
+            "model": _absolute(self.model),
+            "recipe": self.recipe,
+            "profile": self.profile,
+            "seed": self.seed,
+            "overrides": list(self.overrides),
+            "train_split": self.train_split,
+            "eval_split": self.eval_split,
+        }
+
+
+def _absolute(name: str) -> str:
+    """A path as an absolute one; what is no path as it is (a built-in bundle, a model of the hub)."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked run: everything but where it resumes.
+
+    Attributes:
+        options: what was asked for.
+        folder: of the run.
+        settings: for verl.
+        config: verl's whole configuration under them.
+    """
+
+    options: TrainOptions
+    folder: RunFolder
+    settings: Settings
+    config: Any
+
+    def loop(self) -> LoopOptions:
+        return LoopOptions(traces=str(self.folder.traces.resolve()))
+
+    def prompts(self) -> PromptOptions:
+        data = self.config.data
+        kwargs = dict(data.get("apply_chat_template_kwargs") or {})
+        return PromptOptions(self.options.identity()["model"], kwargs, data.max_prompt_length)
+
+    def sessions(self, eval_tasks: int) -> int:
+        """Sessions the server must have for nobody to wait long."""
+        rollout = self.config.actor_rollout_ref.rollout
+        training = self.config.data.train_batch_size * rollout.n
+        return int(max(64, 2 * training, min(256, eval_tasks * rollout.val_kwargs.n)))
+
+    def started(self, checkpoint: Path | None, *, evaluate: bool, metrics: Path) -> Settings:
+        """The settings of one start.
+
+        Args:
+            checkpoint: where it goes on; None to begin.
+            evaluate: whether it begins with an evaluation.
+            metrics: the file verl writes metrics to, from empty.
+        """
+        resume: dict[str, Any] = {"trainer.resume_mode": "disable"}
+        if checkpoint is not None:
+            path = str(checkpoint.resolve())
+            resume = {"trainer.resume_mode": "resume_path", "trainer.resume_from_path": path}
+        resume["trainer.val_before_train"] = evaluate
+        return self.settings.over(settings.of(resume, {"VERL_FILE_LOGGER_PATH": str(metrics.resolve())}))
+
+    def by_hand(self, begin: Settings) -> str:
+        """Commands that do the same without this launcher."""
+        options, prompts, url = self.options, self.prompts(), self.options.source
+        lines = []
+        if not options.is_url:
+            url = "http://127.0.0.1:8000"
+            serve = ["agent-env", "serve", options.source, "--max-sessions", str(self.sessions(256))]
+            lines += ["# 1. Serve the tasks, in another terminal", shlex.join(serve), ""]
+        write = [sys.executable, "-m", "agent_env.training.verl", url, str(self.folder.data.resolve())]
+        write += ["--tokenizer", str(prompts.tokenizer), "--max-prompt-length", str(prompts.max_length)]
+        if prompts.template_kwargs:
+            write += ["--chat-template-kwargs", json.dumps(dict(prompts.template_kwargs))]
+        if options.token_var:
+            write += ["--token-var", options.token_var]
+        write += ["--traces", str(self.loop().traces)]
+        number = len(lines) // 3 + 1
+        lines += [f"# {number}. Write the rows", shlex.join(write), "", f"# {number + 1}. Train", begin.shell()]
+        return "\n".join(lines)
+
+
+def checked(options: TrainOptions) -> Plan:
+    """Find everything wrong with what is asked for, as far as it can be told without starting anything.
+
+    Raises:
+        MissingExtra: verl, hydra or transformers is not installed.
+        InputError: with all problems.
+    """
+    problems: list[Problem] = []
+
+    def attempt(check: Callable[[], Any]) -> Any:
+        try:
+            return check()
+        except InputError as error:
+            problems.extend(error.problems)
+            return None
+
+    folder = RunFolder(options.run)
+    recipe = attempt(lambda: settings.load("recipe", options.recipe))
+    profile = attempt(lambda: settings.load("profile", options.profile))
+    own = attempt(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
+    attempt(lambda: _check_numbers(options))
+    attempt(lambda: _check_source(options))
+    problems += folder.check(options.identity())
+    config = merged = None
+    if recipe is not None and profile is not None and own is not None:
+        merged = settings.defaults().over(profile).over(recipe).over(_of_the_run(options, folder)).over(own)
+        config = attempt(lambda: settings.compose(merged))
+        attempt(lambda: _check_plugin(merged.env))
+    kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
+    attempt(lambda: _check_model(options.model, kwargs))
+    if config is not None:
+        attempt(lambda: _check_config(config))
+    if problems:
+        raise InputError(problems)
+    assert merged is not None
+    return Plan(options, folder, merged, config)
+
+
+def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
+    identity, data = options.identity(), folder.data.resolve()
+    return settings.of(
+        {
+            "actor_rollout_ref.model.path": identity["model"],
+            "critic.model.path": identity["model"],
+            "actor_rollout_ref.rollout.agent.agent_loop_config_path": str(data / LOOP_FILE),
+            "data.train_files": str(data / f"{options.train_split}.parquet"),
+            "data.val_files": str(data / f"{options.eval_split}.parquet"),
+            "data.seed": options.seed,
+            "actor_rollout_ref.rollout.seed": options.seed,
+            "actor_rollout_ref.actor.data_loader_seed": options.seed,
+            "trainer.total_training_steps": options.steps,
+            "trainer.experiment_name": folder.path.name,
+            "trainer.default_local_dir": str(folder.checkpoints.resolve()),
+            "trainer.validation_data_dir": str(folder.validation.resolve()),
+            "hydra.run.dir": str(folder.path.resolve()),
+            "hydra.output_subdir": None,
+            "hydra/job_logging": "disabled",
+        }
+    )
+
+
+def _check_numbers(options: TrainOptions) -> None:
+    problems = [
+        Problem(name, f"expected {least} or more, got {value}")
+        for name, value, least in (("--steps", options.steps, 1), ("--seed", options.seed, 0))
+        if value < least
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _check_source(options: TrainOptions) -> None:
+    if options.is_url:
+        _ = Shared(options.source, options.token_var).token
+        return
+    from agent_env.bundle import load_bundle
+
+    splits = load_bundle(options.source).splits
+    check_splits(options, {name: len(tasks) for name, tasks in splits.items()})
+
+
+def check_splits(options: TrainOptions, tasks: Mapping[str, int]) -> None:
+    """Raises InputError if a split that is asked for has no tasks.
+
+    Args:
+        tasks: the number of tasks by split.
+    """
+    asked = (("--train-split", options.train_split), ("--eval-split", options.eval_split))
+    there = ", ".join(f"{name} ({count})" for name, count in tasks.items()) or "none"
+    problems = [
+        Problem(option, f"{options.source} has no tasks in split {split!r}", f"its splits: {there}")
+        for option, split in asked
+        if not tasks.get(split) and split != "all"
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _check_plugin(env: Mapping[str, str | None]) -> None:
+    """verl must find our plugin, where a run needs it: verl itself would only say that it knows no platform "cpu"."""
+    if (env.get("VERL_PLATFORM") or "").lower() != "cpu":
+        return
+    wanted = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto").strip()
+    if wanted.lower() != "auto" and ENTRY_POINT not in [name.strip() for name in wanted.split(",")]:
+        raise InputError(
+            Problem("VERL_USE_EXTERNAL_PLUGINS", f"is {wanted!r}, which keeps verl from its CPU platform", "unset it")
+        )
+    if not any(point.name == ENTRY_POINT for point in entry_points(group="verl.plugins")):
+        what = "this installation of agent-env has no entry point in the group verl.plugins"
+        raise InputError(Problem("agentenv-rl", what, "install it again: pip install 'agentenv-rl[cpu]'"))
+
+
+def _check_model(model: str, template_kwargs: Mapping[str, Any]) -> None:
+    where = Path(model)
+    looks_like_a_path = model.startswith((".", "/", "~")) or model.count("/") != 1
+    if not where.is_dir():
+        if where.exists() or looks_like_a_path:
+            raise InputError(Problem(f"model {model!r}", "is no folder", "name one with a model and its tokenizer"))
+    else:
+        problems = []
+        if not (where / "config.json").is_file():
+            problems.append(Problem(f"model {model!r}", "holds no config.json", "name a folder with a model"))
+        if not any((*where.glob("*.safetensors"), *where.glob("*.bin"))):
+            problems.append(Problem(f"model {model!r}", "holds no weights (*.safetensors, *.bin)"))
+        if problems:
+            raise InputError(problems)
+    try:
+        from transformers import AutoConfig
+    except ImportError as error:
+        raise MissingExtra("verl", "transformers") from error
+    PromptCounter(model, template_kwargs)
+    try:
+        AutoConfig.from_pretrained(model)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(Problem(f"model {model!r}", f"its config.json cannot be used: {error}")) from error
+
+
+def _check_config(config: Any) -> None:
+    ours = str(config.trainer.v1.sampler.custom_sampler.path or "").endswith("agent_env.training.verl.replay")
+    if ours and config.algorithm.filter_groups.enable:
+        what = "is not known to agent-env's replay buffer, which verl tells nothing of it"
+        fix = "add trainer.v1.sampler.custom_sampler.path=null for verl's own, with its 2 s poll"
+        raise InputError(Problem("algorithm.filter_groups.enable", what, fix))
