@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from agent_env.deadline import Deadline
 from agent_env.errors import EpisodeError, ScoreError
 from agent_env.observation import Observation
 from agent_env.task import Task, Turn
@@ -47,6 +47,7 @@ class Episode:
         self.seed = task.seed if seed is None else seed
         self.step_count = 0
         self._handle = handle
+        self._deadline = Deadline()
         self._turn = 0
         self._scores: dict[str, float] = {}
         self._state: _State = "new"
@@ -108,7 +109,10 @@ class Episode:
         """Let go of the environment; safe to call at any time and twice. Raises EpisodeError if it cannot close."""
         if self._state != "closed":
             self._state = "closed"
-            await self._within("close", "call_timeout", self._handle.close())
+            try:
+                await self._within("close", "call_timeout", self._handle.close())
+            finally:
+                self._deadline.forget()
 
     def _expect(self, state: _State) -> None:
         if self._failure:
@@ -120,13 +124,11 @@ class Episode:
     async def _within(self, what: str, limit: str, awaitable: Awaitable[_Answer]) -> _Answer:
         """Await the handle under a deadline of the bundle; any failure is the episode's end."""
         seconds: float = getattr(self.bundle.limits, limit)
-        deadline = asyncio.timeout(seconds)
         try:
-            async with deadline:
-                return await awaitable
+            return await self._deadline.within(seconds, awaitable)
         except BaseException as error:
             self._failure = str(error) or f"{what} was cancelled"
-            if not (isinstance(error, TimeoutError) and deadline.expired()):
+            if not (isinstance(error, TimeoutError) and self._deadline.expired):
                 raise
             self._failure = f"{what} ran past {seconds:g} s (limits.{limit} of bundle.toml)"
             raise EpisodeError(self._failure) from error

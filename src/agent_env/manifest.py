@@ -32,8 +32,9 @@ Split = Annotated[str, AfterValidator(_split)]
 class Hosting(Strict):
     """Where the environment's code runs.
 
-    ``async``: in the server's own loop, for code that never blocks; ``threads``: a thread an episode;
-    ``processes``: warm worker processes, for code that may crash or block for good. `workers` is how many of them.
+    ``async``: one event loop for all episodes, in a thread of its own, for code that never blocks; ``threads``: a
+    thread an episode; ``processes``: a worker process an episode, for code that may crash or block for good. `workers`
+    is how many of those wait, started, for the next episodes.
     """
 
     mode: Literal["async", "threads", "processes"] = "threads"

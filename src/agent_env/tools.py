@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import typing
 import warnings
@@ -20,6 +21,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import msgspec
 
 from agent_env import docstrings
 from agent_env.errors import EpisodeError, InputError, Problem, ToolError
@@ -156,12 +159,14 @@ def _validated(entry: _Tool, arguments: Any) -> dict[str, Any] | str:
     title = f"Invalid arguments for {entry.spec.name}:"
     if not isinstance(arguments, dict):
         return f"{title} expected a JSON object, got {_short(arguments)}"
+    written = _simple(arguments)
     try:
-        if (where := nonfinite(arguments)) is not None:
-            return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
-        if (where := surrogate(arguments)) is not None:
-            return f"{title}\n- {where.lstrip('.')}: the text has half a character in it (a lone surrogate)"
-        written = json.dumps(arguments)
+        if written is None:
+            if (where := nonfinite(arguments)) is not None:
+                return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
+            if (where := surrogate(arguments)) is not None:
+                return f"{title}\n- {where.lstrip('.')}: the text has half a character in it (a lone surrogate)"
+            written = json.dumps(arguments).encode()
     except (TypeError, ValueError, RecursionError) as error:
         return f"{title} not JSON: {error}"
     try:
@@ -174,6 +179,22 @@ def _validated(entry: _Tool, arguments: Any) -> dict[str, Any] | str:
     except Exception as error:
         raise EpisodeError(f"tool {entry.spec.name!r}: a validator raised {type(error).__name__}: {error}") from error
     return {name: getattr(parsed, attribute) for name, attribute in entry.names.items()}
+
+
+def _simple(arguments: dict[Any, Any]) -> bytes | None:
+    """`arguments` as JSON if nothing can be wrong with that, else None.
+
+    Most calls have a few texts and numbers, and the closer look that others need is half of what a quick call costs.
+    """
+    for key, value in arguments.items():
+        kind = type(value)
+        simple = kind is str or kind is bool or value is None or (kind is float and math.isfinite(value))
+        if type(key) is not str or not (simple or (kind is int and -(2**63) <= value < 2**63)):
+            return None
+    try:
+        return msgspec.json.encode(arguments)
+    except UnicodeEncodeError:
+        return None
 
 
 def _complaints(entry: _Tool, error: ValidationError) -> list[str]:

@@ -34,7 +34,7 @@ class LoopHandle:
         self._thread = thread
         self._on_leave, self._on_closed = on_leave, on_closed
         self._last: Job[Any] | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
 
     async def reset(self, task: Task, seed: int) -> Observation | None:
         return await self._run(self._local.reset, task, seed)
@@ -48,8 +48,8 @@ class LoopHandle:
     async def close(self) -> None:
         if self._closing is None:
             self._on_leave()
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-            self._closing.add_done_callback(_retrieve)
+            self._closing = self._thread.begin(self._close_there, self._last).done
+            self._closing.add_done_callback(self._closed)
         # Shielded: whoever stops waiting must not keep the thread from being used again when it is free.
         await asyncio.shield(self._closing)
 
@@ -62,20 +62,14 @@ class LoopHandle:
             self._thread.cancel(job)
             raise
 
-    async def _close(self) -> None:
-        try:
-            await self._thread.begin(self._close_there, self._last).done
-        finally:
-            self._on_closed()
-
     async def _close_there(self, last: Job[Any] | None) -> None:
         """In the thread: a call that was cancelled may still be tidying up, so wait for it."""
         if last is not None and last.task is not None and not last.task.done():
             await asyncio.wait([last.task])
         await self._local.close()
 
-
-def _retrieve(closing: asyncio.Task[None]) -> None:
-    """Mark a failure to close as seen: the episode that waits gets it, and if none does, nobody needs it."""
-    if not closing.cancelled():
-        closing.exception()
+    def _closed(self, closing: asyncio.Future[None]) -> None:
+        self._on_closed()
+        if not closing.cancelled():
+            # Looked at, so that a failure to close is not reported as lost when the episode no longer waits for it.
+            closing.exception()

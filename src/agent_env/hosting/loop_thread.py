@@ -102,11 +102,12 @@ def _nothing() -> None:
 
 
 class LoopThread:
-    """A thread that runs coroutines for other threads' event loops."""
+    """A thread that runs coroutines for other threads' event loops. Made within a running loop."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._loop = asyncio.new_event_loop()
+        # Of the kind of the loop that asks: waking uvloop's costs half of what waking asyncio's does.
+        self._loop = type(asyncio.get_running_loop())()
         self._mailbox = Mailbox(self._loop)
         self._homes: dict[asyncio.AbstractEventLoop, Mailbox] = {}
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)

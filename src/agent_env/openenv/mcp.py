@@ -42,17 +42,13 @@ async def answer_rpc(session: Session, data: Any) -> dict[str, Any]:
     except ValidationError as error:
         return _failure(None, INVALID_REQUEST, "Invalid request", problems=messages.problems(error))
     if call.method == "tools/list":
-        return _listed(call, await session.observe(_step({"type": "list_tools"})))
+        return _listed(call, await session.observe(messages.Step(messages.ListTools())))
     if call.method != "tools/call":
         return _failure(call.id, METHOD_NOT_FOUND, f"Method not found: {call.method}")
     name, arguments = call.params.get("name"), call.params.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return _failure(call.id, INVALID_PARAMS, "expected params.name, a string, and params.arguments, an object")
-    return _called(call, await session.observe(_step({"type": "call_tool", "tool_name": name, "arguments": arguments})))
-
-
-def _step(action: dict[str, Any]) -> messages.Step:
-    return messages.Step.model_validate({"type": "step", "data": action})
+    return _called(call, await session.observe(messages.Step(messages.CallTool(name, arguments))))
 
 
 def _listed(call: Call, data: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,17 @@
 """The frames of ``/ws``, as OpenEnv 0.9 and newer exchange them: JSON objects in text frames, one answer a request.
 
-Requests are checked by pydantic models like OpenEnv's own, so that what it refuses is refused here, with the same codes
+Requests are checked by pydantic as OpenEnv's own are, so that what it refuses is refused here, with the same codes
 and every problem at once. Answers are built as plain dicts and encoded by msgspec.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent_env.errors import EpisodeError
 from agent_env.jsonable import plain, readable
@@ -24,64 +25,85 @@ Code = Literal[
 END_TURN = "end_turn"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+_CONFIG = ConfigDict(extra="forbid")
 
 
-class ListTools(_Strict):
+@dataclass(frozen=True, slots=True)
+class ListTools:
     """An action: which tools are there."""
 
-    type: Literal["list_tools"]
-    metadata: dict[str, Any] = {}
+    __pydantic_config__ = _CONFIG
+
+    type: Literal["list_tools"] = "list_tools"
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
-class CallTool(_Strict):
+@dataclass(frozen=True, slots=True)
+class CallTool:
     """An action: call a tool, ``end_turn`` included."""
 
-    type: Literal["call_tool"]
+    __pydantic_config__ = _CONFIG
+
     tool_name: str
-    arguments: dict[str, Any] = {}
-    metadata: dict[str, Any] = {}
+    arguments: dict[str, Any] = field(default_factory=dict)
+    type: Literal["call_tool"] = "call_tool"
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 Action = Annotated[ListTools | CallTool, Field(discriminator="type")]
 
 
-class Reset(_Strict):
+@dataclass(frozen=True, slots=True)
+class Reset:
     """Open an episode; `data` has ``split`` and ``index``, perhaps ``seed`` and ``episode_id``."""
 
-    type: Literal["reset"]
-    data: dict[str, Any] = {}
+    __pydantic_config__ = _CONFIG
+
+    data: dict[str, Any] = field(default_factory=dict)
+    type: Literal["reset"] = "reset"
 
 
-class Step(_Strict):
+@dataclass(frozen=True, slots=True)
+class Step:
     """Do an action."""
 
-    type: Literal["step"]
+    __pydantic_config__ = _CONFIG
+
     data: Action
+    type: Literal["step"] = "step"
 
 
-class State(_Strict):
+@dataclass(frozen=True, slots=True)
+class State:
     """Ask how far the episode is."""
 
-    type: Literal["state"]
+    __pydantic_config__ = _CONFIG
+
+    type: Literal["state"] = "state"
 
 
-class Close(_Strict):
+@dataclass(frozen=True, slots=True)
+class Close:
     """End the session."""
 
-    type: Literal["close"]
+    __pydantic_config__ = _CONFIG
+
+    type: Literal["close"] = "close"
 
 
-class Rpc(_Strict):
+@dataclass(frozen=True, slots=True)
+class Rpc:
     """A JSON-RPC request of MCP: ``tools/list`` or ``tools/call``."""
 
-    type: Literal["mcp"]
+    __pydantic_config__ = _CONFIG
+
     data: dict[str, Any]
+    type: Literal["mcp"] = "mcp"
 
 
 Request = Reset | Step | State | Close | Rpc
 
+_CALL_KEYS = {"type", "tool_name", "arguments"}
 _TYPES = ("reset", "step", "state", "close", "mcp")
 _adapter: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="type")])
 
@@ -111,9 +133,22 @@ def parse(frame: str | bytes | None) -> Request:
     if kind not in _TYPES:
         raise Refused(error("UNKNOWN_TYPE", f"Unknown message type: {_short(kind)}"))
     try:
-        return _adapter.validate_python(value)
+        return _common(value) or _adapter.validate_python(value)
     except ValidationError as problem:
         raise Refused(error("VALIDATION_ERROR", "Invalid message", errors=problems(problem))) from None
+
+
+def _common(value: dict[str, Any]) -> Request | None:
+    """A tool call without anything unusual, or a close: nearly every request, known without pydantic's help."""
+    if value == {"type": "close"}:
+        return Close()
+    data = value.get("data")
+    if value["type"] != "step" or len(value) != 2 or type(data) is not dict or data.keys() != _CALL_KEYS:
+        return None
+    name, arguments = data["tool_name"], data["arguments"]
+    if data["type"] != "call_tool" or type(name) is not str or type(arguments) is not dict:
+        return None
+    return Step(CallTool(name, arguments))
 
 
 def problems(error: ValidationError) -> list[dict[str, Any]]:

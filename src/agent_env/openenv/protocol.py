@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket protocol, with three ends of a connection done properly.
+"""uvicorn's WebSocket protocol, quicker, and with three ends of a connection done properly.
 
 * A message over the size limit is refused with close code 1009 and a reason. uvicorn then closes the socket at once,
   and since the rest of the message is still coming, the client is sent a reset that can overtake the reason. Here what
@@ -20,6 +20,8 @@ QUIET = 0.25
 """Seconds of silence that mean a refused client has sent the rest of its message, and its answer to the close."""
 LINGER = 5.0
 """Seconds after which a refused client is waited for no longer."""
+MAX_UNREAD = 16
+"""Messages that the application has not taken, from which on nothing more is read."""
 ABORT_AFTER = 0.5
 """Seconds for a peer that answered no ping to take the close frame."""
 
@@ -51,8 +53,16 @@ class ServerProtocol(WebSocketsSansIOProtocol):
         self._wait_for_quiet(self._last_heard + LINGER)
 
     def send_receive_event_to_app(self) -> None:
-        if not self._refused:
+        if self._refused:
+            return
+        if self.queue.qsize() >= MAX_UNREAD:
             super().send_receive_event_to_app()
+            return
+        # uvicorn stops reading after every message until the application has taken it, at the price of two system
+        # calls a message; ours takes each one at once. With this set it leaves the reading on.
+        was_paused, self.read_paused = self.read_paused, True
+        super().send_receive_event_to_app()
+        self.read_paused = was_paused
 
     def _wait_for_quiet(self, deadline: float) -> None:
         now = self.loop.time()

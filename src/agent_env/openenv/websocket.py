@@ -63,8 +63,9 @@ class WebSocketEndpoint:
         await receive()
         await send({"type": "websocket.accept"})
         wanted = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [""])[-1]
-        inbox = Inbox(self._sessions.max_message)
-        player = asyncio.create_task(self._play(inbox, send, wanted))
+        inbox, outbox = Inbox(self._sessions.max_message), Outbox(send)
+        player = asyncio.create_task(self._play(inbox, outbox, wanted))
+        outbox.watch(player)
         try:
             while True:
                 event = await receive()
@@ -73,25 +74,26 @@ class WebSocketEndpoint:
                 frame: Frame = event.get("text")
                 if not inbox.put(event.get("bytes") if frame is None else frame):
                     player.cancel()
-                    await _end(send, 1008, f"more than {MAX_PIPELINED} requests, or too many bytes, without waiting")
+                    await outbox.close(1008, f"more than {MAX_PIPELINED} requests, or too many bytes, without waiting")
                     return
         finally:
             # Whatever the end was: the step that runs is cancelled, and the slot is free when the player is done.
+            outbox.forget()
             player.cancel()
             await asyncio.wait([player])
 
-    async def _play(self, inbox: Inbox, send: Send, wanted: str) -> None:
+    async def _play(self, inbox: Inbox, outbox: Outbox, wanted: str) -> None:
         """Answer the frames of `inbox` until the client says close."""
         try:
             session, slot = self._sessions.attach(wanted) if wanted else await self._sessions.open()
         except AtCapacity as full:
             counts = {"active_sessions": full.active, "max_sessions": full.limit}
-            await _send(send, messages.error("CAPACITY_REACHED", str(full), **counts))
-            await _end(send, 1000, "")
+            await outbox.put(messages.error("CAPACITY_REACHED", str(full), **counts))
+            await outbox.close(1000, "")
             return
         except UnknownSession as error:
-            await _send(send, messages.error("SESSION_ERROR", str(error)))
-            await _end(send, 1000, "")
+            await outbox.put(messages.error("SESSION_ERROR", str(error)))
+            await outbox.close(1000, "")
             return
         try:
             while True:
@@ -99,23 +101,48 @@ class WebSocketEndpoint:
                 try:
                     request = messages.parse(frame)
                 except messages.Refused as refused:
-                    await _send(send, refused.frame)
+                    await outbox.put(refused.frame)
                     continue
                 if isinstance(request, messages.Close):
                     break
-                await _send(send, await session.answer(request))
+                await outbox.put(await session.answer(request))
         finally:
             await self._sessions.end(session, slot)
-        await _end(send, 1000, "")
+        await outbox.close(1000, "")
 
 
-async def _send(send: Send, text: str) -> None:
-    async with asyncio.timeout(SEND_TIMEOUT):
-        await send({"type": "websocket.send", "text": text})
+class Outbox:
+    """Sends to the client, and gives up on one that takes nothing for `SEND_TIMEOUT`.
 
+    One timer a socket instead of one an answer: sending hardly ever waits, and this is the path of every call.
+    """
 
-async def _end(send: Send, code: int, reason: str) -> None:
-    # The client may have gone first, which is all the same now.
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(SEND_TIMEOUT):
-            await send({"type": "websocket.close", "code": code, "reason": reason})
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, player: asyncio.Task[None]) -> None:
+        """Cancel `player` when sending takes too long."""
+        loop = asyncio.get_running_loop()
+        if self._since is not None and loop.time() - self._since > SEND_TIMEOUT:
+            player.cancel()
+        else:
+            self._timer = loop.call_later(SEND_TIMEOUT / 2, self.watch, player)
+
+    def forget(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def put(self, text: str) -> None:
+        """Send a text frame."""
+        self._since = asyncio.get_running_loop().time()
+        await self._send({"type": "websocket.send", "text": text})
+        self._since = None
+
+    async def close(self, code: int, reason: str) -> None:
+        """Send a close frame. The client may have gone first, which is all the same now."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(SEND_TIMEOUT):
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})

@@ -44,7 +44,7 @@ async def rpc(tmp_path: Path) -> AsyncIterator[Rpc]:
 
 async def reset(rpc: Rpc, name: str) -> None:
     session, _ = rpc.server.attach(name)
-    await session.observe(messages.Reset(type="reset", data={"split": "train", "index": 0}))
+    await session.observe(messages.Reset({"split": "train", "index": 0}))
 
 
 async def test_tools_over_http_in_the_session_of_a_socket(rpc: Rpc) -> None:

@@ -26,13 +26,17 @@ def refused(frame: str | bytes | None) -> dict[str, Any]:
 
 
 def test_each_kind_of_request() -> None:
-    assert messages.parse('{"type":"reset"}') == messages.Reset(type="reset")
+    assert messages.parse('{"type":"reset"}') == messages.Reset()
     reset = messages.parse('{"type":"reset","data":{"split":"train","index":1}}')
     assert isinstance(reset, messages.Reset)
     assert reset.data == {"split": "train", "index": 1}
     step = messages.parse('{"type":"step","data":{"type":"call_tool","tool_name":"a","arguments":{"b":1}}}')
     assert isinstance(step, messages.Step)
-    assert step.data == messages.CallTool(type="call_tool", tool_name="a", arguments={"b": 1})
+    assert step.data == messages.CallTool("a", {"b": 1})
+    same = messages.parse(
+        '{"type":"step","data":{"type":"call_tool","tool_name":"a","arguments":{"b":1},"metadata":{}}}'
+    )
+    assert same == step
     listing = messages.parse('{"type":"step","data":{"type":"list_tools","metadata":{}}}')
     assert isinstance(listing, messages.Step)
     assert isinstance(listing.data, messages.ListTools)
