@@ -1,8 +1,9 @@
 """verl's settings for a run, put together of layers: defaults, a profile (where), a recipe (how), the user's own.
 
 A layer is a YAML file with ``overrides`` (verl's keys, a leading ``+`` for one that verl's configuration does not list)
-and ``env`` (variables; null to unset one). A later layer wins, key by key. The result is what a user could type behind
-``python -m verl.trainer.main_ppo``; nothing reads these files at training time.
+and ``env`` (variables; null to unset one). A profile or recipe may say that it ``extends`` a built-in one. A later
+layer wins, key by key. The result is what a user could type behind ``python -m verl.trainer.main_ppo``; nothing reads
+these files at training time.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def load(kind: Kind, name: str) -> Settings:
     if not path.is_file():
         fix = f"use one of {', '.join(available(kind))}, or the path of a YAML file"
         raise InputError(Problem(f"--{kind}", f"there is no {kind} {name!r}", fix))
-    return read(path)
+    return read(path, kind)
 
 
 def defaults() -> Settings:
@@ -86,8 +87,12 @@ def defaults() -> Settings:
     return read(HERE / "defaults.yaml")
 
 
-def read(path: Path) -> Settings:
-    """A layer's YAML file. Raises InputError with everything wrong with it."""
+def read(path: Path, kind: Kind | None = None) -> Settings:
+    """A layer's YAML file, over the built-in layer of its kind that it extends, if any.
+
+    Raises:
+        InputError: with everything wrong with it.
+    """
     try:
         import yaml
     except ImportError as error:
@@ -98,8 +103,13 @@ def read(path: Path) -> Settings:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from error
     if not isinstance(content, dict):
         raise InputError(Problem(str(path), "is no mapping", "write `overrides:` and `env:`"))
-    unknown = sorted(str(name) for name in content.keys() - {"about", "overrides", "env"})
-    problems = [Problem(str(path), f"has no part {name!r}", "use about, overrides and env") for name in unknown]
+    unknown = sorted(str(name) for name in content.keys() - {"about", "extends", "overrides", "env"})
+    fix = "use about, extends, overrides and env"
+    problems = [Problem(str(path), f"has no part {name!r}", fix) for name in unknown]
+    base = content.get("extends")
+    known = available(kind) if kind else []
+    if base is not None and base not in known:
+        problems.append(Problem(f"{path}: extends", f"there is no {base!r}", f"use one of {', '.join(known)}"))
     overrides, env = content.get("overrides") or {}, content.get("env") or {}
     for name, part in (("overrides", overrides), ("env", env)):
         if not isinstance(part, dict):
@@ -118,7 +128,8 @@ def read(path: Path) -> Settings:
             problems.append(Problem(f"{path}: env: {name}", f"is {value!r}", "write a text in quotes, or null"))
     if problems:
         raise InputError(problems)
-    return Settings(arguments, {str(name): value for name, value in env.items()})
+    own = Settings(arguments, {str(name): value for name, value in env.items()})
+    return own if base is None or kind is None else load(kind, base).over(own)
 
 
 def of(overrides: Mapping[str, Any], env: Mapping[str, str | None] | None = None) -> Settings:

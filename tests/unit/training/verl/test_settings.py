@@ -89,7 +89,7 @@ def test_what_hydra_refuses_is_an_input_error(argument):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(InputError, match="cluster, cpu, one_gpu"):
+    with pytest.raises(InputError, match="cluster, cpu, cpu_vllm, one_gpu"):
         settings.load("profile", "laptop")
 
 
@@ -101,6 +101,7 @@ def test_an_unknown_name_lists_the_known_ones():
         ("overide: {}\nenviron: {}", ["has no part 'environ'", "has no part 'overide'"]),
         ("overrides: 3\nenv: [x]", ["overrides: is no mapping", "env: is no mapping"]),
         ("overrides: {'~a': 1, 'b=2': 3}\nenv: {A: 1}", ["~a", "b=2", "env: A"]),
+        ("extends: laptop\nmore: 1", ["has no part 'more'", "extends: there is no 'laptop'"]),
     ],
 )
 def test_a_file_that_is_no_layer_is_answered_with_all_that_is_wrong(tmp_path, text, problems):
@@ -117,3 +118,11 @@ def test_a_recipe_may_be_a_file_of_the_users(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("about: mine\noverrides:\n  trainer.save_freq: 7\nenv:\n  A: null\n")
     assert settings.load("recipe", str(path)) == Settings({"trainer.save_freq": "trainer.save_freq=7"}, {"A": None})
+
+
+def test_a_layer_over_another_one_keeps_what_it_does_not_say(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: cpu\noverrides:\n  ray_kwargs.ray_init.num_gpus: 2\nenv:\n  VERL_PLATFORM: mine\n")
+    ours, cpu = settings.load("profile", str(path)), settings.load("profile", "cpu")
+    changed = {"ray_kwargs.ray_init.num_gpus": "+ray_kwargs.ray_init.num_gpus=2"}
+    assert ours == Settings({**cpu.arguments, **changed}, {**cpu.env, "VERL_PLATFORM": "mine"})

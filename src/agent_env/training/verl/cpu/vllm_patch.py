@@ -28,7 +28,7 @@ def register() -> None:
         RuntimeError: this vLLM has no such function, or one with other arguments. Without the patch the first weight
             sync of a run would fail inside vLLM while the trainer waits for it.
     """
-    if os.environ.get("VERL_PLATFORM") != "cpu":
+    if os.environ.get("VERL_PLATFORM", "").strip().lower() != "cpu":
         return
     from vllm.model_executor.layers import utils
 
