@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from agent_env.cli import check, new, serve, train, warm_start
+from agent_env.cli import check, eval, new, serve, train, warm_start
 from agent_env.errors import AgentEnvError
 
 app = typer.Typer(
@@ -30,8 +30,9 @@ def _group() -> None:
 app.command("new")(new.command)
 app.command("check")(check.command)
 app.command("serve")(serve.command)
-app.command("train")(train.command)
 app.command("warm-start")(warm_start.command)
+app.command("train")(train.command)
+app.command("eval")(eval.command)
 
 
 def main() -> None:

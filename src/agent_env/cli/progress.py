@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import time
 from collections.abc import Callable, Iterator
 
 Tell = Callable[[str, int, int], None]
@@ -10,21 +12,28 @@ Tell = Callable[[str, int, int], None]
 
 
 @contextlib.contextmanager
-def progress_bars() -> Iterator[Tell]:
-    """Yields what to call with each step; on a terminal the bars move, in a log each part is a line when it is done."""
+def progress_bars(every: float = 10.0) -> Iterator[Tell]:
+    """Yields what to call with each step: on a terminal bars move, in a log there is a line each `every` seconds."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+    if "transformers" in sys.modules:  # it has bars of its own, for files that take no time here
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         parts: dict[str, TaskID] = {}
+        said: dict[str, float] = {}
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in parts:
                 parts[what] = bars.add_task(what, total=total)
             bars.update(parts[what], completed=done, total=total)
-            if done == total and not console.is_terminal:
-                console.print(f"{what}: {total} done")
+            now = time.monotonic()
+            if not console.is_terminal and (done == total or now >= said.setdefault(what, now) + every):
+                said[what] = now
+                console.print(f"{what}: {done} of {total}")
 
         yield tell

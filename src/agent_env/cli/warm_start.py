@@ -15,7 +15,7 @@ def command(
     error_rate: Annotated[
         float, typer.Option(min=0, max=1, help="How often the demonstrator errs: the room that training has.")
     ] = 0.3,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of supervised learning.")] = 350,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of supervised learning.")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
 ) -> None:
     """Teach a small Qwen3-architecture model to play BUNDLE from its demonstrator, and write it to OUT."""

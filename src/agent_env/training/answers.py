@@ -166,7 +166,10 @@ def openai_tool(tool: object, what: str) -> Json:
     schema = tool.get("input_schema") if isinstance(tool, dict) else None
     if not isinstance(tool, dict) or not isinstance(name, str) or not isinstance(schema, dict | None):
         raise NotATaskServer(f"{what}: {tool!r} is no tool with a name and an input_schema")
-    parameters = {"type": "object", "properties": {}, **(schema or {})}
+    # In the server's order: a model reads the schema as text, and was taught on that text perhaps.
+    parameters = dict(schema or {})
+    parameters.setdefault("type", "object")
+    parameters.setdefault("properties", {})
     function = {"name": name, "description": str(tool.get("description") or ""), "parameters": parameters}
     return {"type": "function", "function": function}
 

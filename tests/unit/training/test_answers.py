@@ -54,6 +54,13 @@ def test_a_tool_keeps_its_whole_schema():
     assert function == {"name": "t", "description": "", "parameters": schema}
 
 
+def test_a_tools_schema_keeps_its_order():
+    schema = {"additionalProperties": False, "properties": {}, "type": "object"}
+    function = openai_tool({"name": "t", "input_schema": schema}, "x")["function"]
+    assert list(function["parameters"]) == ["additionalProperties", "properties", "type"]
+    assert openai_tool({"name": "t"}, "x")["function"]["parameters"] == {"type": "object", "properties": {}}
+
+
 @pytest.mark.parametrize("tool", [None, "add", {}, {"name": 3}, {"name": "t", "input_schema": [1]}])
 def test_what_is_no_tool(tool):
     with pytest.raises(NotATaskServer, match="is no tool with a name and an input_schema"):

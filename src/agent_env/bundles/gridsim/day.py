@@ -62,7 +62,7 @@ def make_day(uniform: Uniform) -> Day:
 
     load = (3.6 + 0.6 * winter) * (0.65 + 0.7 * demand) * (1 + _drift(uniform, spread=0.05, memory=0.6))
     solar = 5.0 * sun
-    price = 84 + 10 * winter + 60 * (demand - 0.5) - 75 * sun - 30 * wind + 8 * _normal(uniform, HOURS)
+    price = 84 + 10 * winter + 65 * (demand - 0.5) - 80 * sun - 26 * wind + 5 * _normal(uniform, HOURS)
     price = np.clip(price + _spike(uniform), -90.0, 480.0)
     return Day(date, _fixed(price, 2), _fixed(load, 3), _fixed(solar, 3))
 

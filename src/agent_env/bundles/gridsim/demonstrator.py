@@ -1,4 +1,4 @@
-"""Charges in the four cheapest hours and discharges in the four dearest, heedless of whether the battery can."""
+"""Charges in the three cheapest hours and discharges in the three dearest, heedless of whether the battery can."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_env.demonstrator import Play
 
 from .battery import LETTERS
 
-_HOURS = 4
+_HOURS = 3
 
 
 def demonstrate(turn: Turn, rng: random.Random, error_rate: float) -> Play:

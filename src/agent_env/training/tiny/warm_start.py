@@ -7,6 +7,7 @@ starts well above chance and well below what the task allows, which is where rei
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from transformers import Qwen3ForCausalLM
+from transformers import DynamicCache, Qwen3ForCausalLM
 
 from agent_env.bundle import Bundle
 from agent_env.errors import InputError
@@ -26,7 +27,7 @@ from agent_env.training.tiny.model import new_model
 from agent_env.training.tiny.tokenizer import blank_tokenizer, learn_tokenizer
 
 BATCH = 16  # conversations a step
-PLAYS = 1600  # over all tasks, about: in the default number of steps each is seen three and a half times
+PLAYS = 1600  # over all tasks, about: in the default number of steps each is seen three times
 READ = 400  # conversations the tokenizer is learned from
 PEAK = 3e-3  # learning rate, reached after _RISE steps and falling to a tenth of it along a cosine
 RECORD = "warm_start.json"
@@ -60,13 +61,13 @@ def warm_start(
     *,
     split: str = "train",
     error_rate: float = 0.3,
-    steps: int = 350,
+    steps: int = 300,
     seed: int = 0,
     progress: Progress = lambda what, done, of: None,
 ) -> WarmStart:
     """Make a tokenizer and a model for a bundle, teach it the demonstrator's plays, and write both to the folder `out`.
 
-    The same arguments give the same files, bit for bit, on one machine with one number of threads.
+    The same arguments give the same files, bit for bit, on one machine.
 
     Args:
         error_rate: 0..1, handed to the demonstrator.
@@ -94,7 +95,8 @@ def warm_start(
                 f"task {conversation.task!r} is played in {len(tokens.ids)} tokens, and the tiny model reads "
                 f"{model.config.max_position_embeddings}: shorten its prompts or the tools' answers"
             )
-    losses = list(learn(model, samples, steps=steps, seed=seed, progress=progress))
+    with _one_thread():
+        losses = list(learn(model, samples, steps=steps, seed=seed, progress=progress))
     last = losses[-max(1, steps // 10) :]
     made = WarmStart(
         bundle=bundle.name,
@@ -115,16 +117,28 @@ def warm_start(
     return made
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums come out the same on every number of cores; a model of this size is not much faster on two anyway."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def learn(
     model: Qwen3ForCausalLM, samples: Sequence[Tokens], *, steps: int, seed: int, progress: Progress
 ) -> Iterator[float]:
     """Train a model on what is said in `samples`, `BATCH` of them a step; yields each step's loss, nats a token."""
     order = _shuffled(samples, random.Random(f"order {seed}"))
+    shared = shared_start(samples)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.95), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
     model.train()
     for step in range(steps):
-        loss = _cross_entropy(model, [next(order) for _ in range(BATCH)])
+        loss = cross_entropy(model, [next(order) for _ in range(BATCH)], shared)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -135,13 +149,31 @@ def learn(
     model.eval()
 
 
-def _cross_entropy(model: Qwen3ForCausalLM, samples: Sequence[Tokens]) -> torch.Tensor:
-    """Mean over the tokens said in a batch. Padding is on the right, where causal attention never sees it."""
+def shared_start(samples: Sequence[Tokens]) -> int:
+    """How many tokens all samples begin with; less than come before what the model says first in any of them."""
+    one, other = min(sample.ids for sample in samples), max(sample.ids for sample in samples)
+    same = next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    return max(0, min(same, *(sample.mask.index(True) - 1 for sample in samples)))
+
+
+def cross_entropy(model: Qwen3ForCausalLM, samples: Sequence[Tokens], shared: int) -> torch.Tensor:
+    """Mean over the tokens said in a batch, nats.
+
+    The first `shared` tokens are computed once for all: system prompt and tools are a good part of a conversation.
+    Padding is on the right, where causal attention never sees it.
+    """
     width = max(len(sample.ids) for sample in samples)
     ids = torch.tensor([[*sample.ids, *[0] * (width - len(sample.ids))] for sample in samples])
-    said = torch.tensor([[*sample.mask, *[False] * (width - len(sample.mask))] for sample in samples])[:, 1:]
-    hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
-    return torch.nn.functional.cross_entropy(model.lm_head(hidden[said]), ids[:, 1:][said])
+    said = torch.tensor([[*sample.mask, *[False] * (width - len(sample.mask))] for sample in samples])
+    cache = DynamicCache()
+    if shared:
+        model.model(input_ids=ids[:1, :shared], past_key_values=cache, use_cache=True)
+        cache.batch_repeat_interleave(len(samples))
+    hidden = model.model(input_ids=ids[:, shared:], past_key_values=cache, use_cache=True).last_hidden_state[:, :-1]
+    targets = said[:, shared + 1 :]
+    return torch.nn.functional.cross_entropy(model.lm_head(hidden[targets]), ids[:, shared + 1 :][targets])
 
 
 def _shuffled(samples: Sequence[Tokens], rng: random.Random) -> Iterator[Tokens]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,13 +26,11 @@ from agent_env.training.verl.plan import Plan, TrainOptions, check_splits, check
 from agent_env.training.verl.processes import Processes, ray_folder, stopping
 from agent_env.training.verl.progress import Progress
 from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomically
+from agent_env.training.verl.serving import serve_bundle
 from agent_env.training.verl.writer import write
 
-SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
 ERROR = re.compile(r"(\(.*\) )?[\w.]*(Error|Exception|Exit)\b.*:")
 """The line of a traceback, perhaps of a Ray worker's, that says what happened."""
-SERVER_START = 120.0
-"""Seconds for the task server to answer."""
 POLL = 0.2
 """Seconds between two looks at the metrics and at whether verl still runs."""
 
@@ -92,7 +88,10 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
         if done >= options.steps:
             say(f"this run has its {done} steps; a larger --steps goes on from there")
             return Outcome(plan.folder.path, done, checkpoint, time.monotonic() - begun)
-        url = options.source if options.is_url else _serve(plan, processes)
+        url = options.source
+        if not options.is_url:
+            output, sessions = plan.folder.path / "server.txt", plan.sessions(256)
+            url = serve_bundle(processes, url, output, max_sessions=sessions, token_var=options.token_var)
         rows = _write_rows(plan, url, tell)
         say(f"{rows[options.train_split]} tasks to train on, {rows[options.eval_split]} to evaluate on, at {url}")
         plan.folder.recover_metrics(upto=done if done else -1)
@@ -136,28 +135,6 @@ def _made(folder: RunFolder) -> Iterator[None]:
         finally:
             if new and not folder.command.exists():
                 shutil.rmtree(folder.path, ignore_errors=True)
-
-
-def _serve(plan: Plan, processes: Processes) -> str:
-    """Serve the bundle in a child; returns its URL."""
-    options = plan.options
-    command = [sys.executable, "-m", "agent_env.cli.main", "serve", options.source, "--port", "0"]
-    command += ["--max-sessions", str(plan.sessions(256))]
-    if options.token_var:
-        command += ["--token-var", options.token_var]
-    output = plan.folder.path / "server.txt"
-    with output.open("w", encoding="utf-8") as file:
-        server = processes.start(command, environment=os.environ, output=file, errors=subprocess.STDOUT)
-    deadline = time.monotonic() + SERVER_START
-    while True:
-        printed = output.read_text(encoding="utf-8", errors="replace")
-        if ready := SERVING.search(printed):
-            return ready[1]
-        if server.poll() is not None:
-            raise InputError(Problem(f"serving {options.source}", printed.strip() or f"ended with {server.returncode}"))
-        if time.monotonic() > deadline:
-            raise RunFailed(f"the task server gave no sign of life in {SERVER_START:.0f} s; see {output}")
-        time.sleep(POLL)
 
 
 def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:

@@ -8,6 +8,7 @@
 * ``metrics.jsonl``: a line for each step, ``{"step": …, "data": {…}}``, across all starts.
 * ``checkpoints/global_step_N/``: verl's; ``actor/huggingface`` in it is a model that transformers loads.
 * ``validation/N.jsonl``: a line for each rollout of the evaluation after step N.
+* ``model/``: the model that the run begins with, where one was made for it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ class RunFolder:
     @property
     def data(self) -> Path:
         return self.path / "data"
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model"
 
     @property
     def checkpoints(self) -> Path:
@@ -98,7 +103,7 @@ class RunFolder:
         ]
 
     def _strangers(self) -> Iterator[Path]:
-        return (entry for entry in self.path.iterdir() if not entry.name.startswith("."))
+        return (entry for entry in self.path.iterdir() if entry != self.model and not entry.name.startswith("."))
 
     def read_config(self) -> Any:
         """What `write_config` wrote; None if there is nothing or it cannot be read."""

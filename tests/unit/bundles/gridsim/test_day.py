@@ -1,10 +1,12 @@
 """The generator of days: its parts by hand, and the days it has drawn for ever."""
 
 import datetime
+import hashlib
 
 import numpy as np
 import pytest
 
+from agent_env import load_bundle
 from agent_env.bundles.gridsim.day import HOURS, draw_day, make_day
 
 
@@ -24,7 +26,7 @@ def test_a_day_without_noise_is_the_sum_of_its_parts():
     assert day.solar[21:].tolist() == [0, 0, 0]  # sunset at 20:32
     # Demand at 12:30 on a working day: 0.2 + 0.75 (0.8 e^-(4.5/2.2)² + e^-(6.5/2.8)²) = 0.2 + 0.75 · 0.016757.
     assert day.load[12] == pytest.approx((3.6 - 0.6 * 0.969048) * (0.65 + 0.7 * 0.212568), abs=1e-3)
-    price = 84 - 10 * 0.969048 + 60 * (0.212568 - 0.5) - 75 * 0.988857 * 0.575
+    price = 84 - 10 * 0.969048 + 65 * (0.212568 - 0.5) - 80 * 0.988857 * 0.575
     assert day.price[12] == pytest.approx(price, abs=0.01)
 
 
@@ -50,8 +52,8 @@ def test_noise_is_stationary():
     nights = np.array([draw_day(seed).price[[0, 23]] for seed in range(1500)])
     winter = np.array([np.cos(2 * np.pi * (draw_day(s).date.timetuple().tm_yday - 15) / 365) for s in range(1500)])
     noise = nights - 10 * winter[:, None]
-    assert noise[:, 0].std() == pytest.approx(np.hypot(30, 8), rel=0.06)
-    assert noise[:, 1].std() == pytest.approx(np.hypot(30, 8), rel=0.12)  # spikes and weekends are in the last hour too
+    assert noise[:, 0].std() == pytest.approx(np.hypot(26, 5), rel=0.06)
+    assert noise[:, 1].std() == pytest.approx(np.hypot(26, 5), rel=0.12)  # spikes and weekends are in the last hour too
 
 
 def test_a_day_is_drawn_from_numpys_promised_stream():
@@ -66,3 +68,20 @@ def test_days_are_shared_and_cannot_be_changed():
         assert values.shape == (HOURS,)
         with pytest.raises(ValueError, match="read-only"):
             values[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("split", "digest"),
+    [
+        ("train", "5421f60f4717dbf69f9de9e34cc570b4da59fd818bdb62780bf680c05026ca70"),
+        ("eval", "de18f4592b20d058b5cebcfc58d68827c6b021e385ee689a6514a966b68505f9"),
+    ],
+)
+def test_the_days_are_fixed_for_ever(split, digest):
+    """Every figure ever quoted is of these days: whoever changes the generator makes another environment."""
+    lines = []
+    for task in load_bundle("gridsim").tasks(split):
+        day = draw_day(task.env["day"])
+        cents_and_kilowatts = np.rint(np.concatenate([day.price * 100, day.load * 1000, day.solar * 1000]))
+        lines.append(f"{day.date} {' '.join(str(int(value)) for value in cents_and_kilowatts)}\n")
+    assert hashlib.sha256("".join(lines).encode()).hexdigest() == digest

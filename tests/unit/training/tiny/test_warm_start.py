@@ -9,7 +9,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agent_env import load_bundle
 from agent_env.errors import InputError
-from agent_env.training.tiny.warm_start import BATCH, PLAYS, warm_start
+from agent_env.training.tiny.conversations import Tokens
+from agent_env.training.tiny.model import new_model
+from agent_env.training.tiny.tokenizer import learn_tokenizer
+from agent_env.training.tiny.warm_start import BATCH, PLAYS, cross_entropy, shared_start, warm_start
 from support.bundles import TOML, jsonl, task, write_bundle
 
 DEMONSTRATOR = """
@@ -28,15 +31,6 @@ def bundle(tmp_path):
     return load_bundle(
         write_bundle(tmp_path / "counter", {"demonstrator.py": DEMONSTRATOR, "tasks/train.jsonl": tasks})
     )
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """A second one makes batches of this size slower beside other work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def digests(folder):
@@ -83,6 +77,31 @@ def test_it_learns_the_demonstrators_ways(bundle, tmp_path):
     ids = tokenizer(prompt, return_tensors="pt")
     said = model.generate(**ids, do_sample=False, max_new_tokens=40)[0, ids["input_ids"].shape[1] :]
     assert tokenizer.decode(said) == '<tool_call>\n{"name": "add", "arguments": {"amount": 5}}\n</tool_call><|im_end|>'
+
+
+def test_computing_the_shared_start_once_changes_nothing():
+    samples = [
+        Tokens((7, 8, 9, 10, 11, 12, 13), (False, False, False, False, True, False, True)),
+        Tokens((7, 8, 9, 20, 21), (False, False, False, True, True)),
+        Tokens((7, 8, 9, 20, 30, 31), (False, False, False, True, False, True)),
+    ]
+    assert shared_start(samples) == 2  # three are the same, and the last of them foretells what is said next
+    model = new_model(learn_tokenizer(["x"]), seed=0)
+    losses, gradients = [], []
+    for shared in (0, 2):
+        model.zero_grad()
+        loss = cross_entropy(model, samples, shared)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(model.model.layers[0].self_attn.k_proj.weight.grad.clone())
+    # By transformers' own loss, a sample at a time: the mean over all six tokens that are said.
+    total = 0.0
+    for sample in samples:
+        ids = torch.tensor([sample.ids])
+        labels = torch.where(torch.tensor([sample.mask]), ids, -100)
+        total += model(input_ids=ids, labels=labels).loss.item() * sum(sample.mask)
+    assert losses == [pytest.approx(total / 6, abs=1e-5)] * 2
+    assert torch.allclose(gradients[0], gradients[1], atol=1e-6)
 
 
 def test_a_conversation_that_is_too_long_names_its_task(tmp_path):

@@ -107,6 +107,10 @@ class RolloutServer:
         answer = await self._generator.generate(prompt, {**defaults, **sampling_params})
         return _as_verl(answer, logprobs=bool(sampling_params.get("logprobs", True)))
 
+    def close(self) -> None:
+        """Stop generating; for a server that is no actor, whose process would end with it."""
+        self._generator.close()
+
     async def load_weights(self, tensors: dict[str, torch.Tensor], last: bool) -> None:
         """Overwrite parameters; with `last`, all have come."""
         await self._generator.load_weights(tensors.items(), last=last)

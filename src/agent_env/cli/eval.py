@@ -1,0 +1,48 @@
+"""``agent-env eval BUNDLE MODEL``: the reward of a model on a split, without a trainer."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="BUNDLE_OR_URL", help="A bundle, which is then served here, or a task server's URL."),
+    ],
+    model: Annotated[str, typer.Argument(help="Folder with a model and its tokenizer, or its name on the hub.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="verl's settings, as for agent-env train.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split to play.")] = "eval",
+    temperature: Annotated[float, typer.Option(min=0, help="Of the sampling; 0 is greedy.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sampling.")] = 1,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Play the first N tasks only.")] = None,
+    token_var: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Play each task of a split once with MODEL on the CPU, by the loop that training uses; print the mean reward."""
+    from agent_env.cli.progress import progress_bars
+    from agent_env.errors import MissingExtra
+
+    try:
+        from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
+    except ModuleNotFoundError as error:
+        raise MissingExtra("cpu", error.name or "verl") from error
+
+    config = evaluation_config(model, seed=seed, overrides=tuple(overrides or ()))
+    with progress_bars() as progress, rows_of(source, config, token_var=token_var, progress=progress) as data:
+        found = evaluate(config, data, split, temperature=temperature, n=n, progress=progress)
+    mean = found.mean
+    if as_json:
+        told = {"mean": mean.mean, "stderr": mean.stderr, "n": mean.n, "failed": len(found.failures)}
+        print(json.dumps({**told, "split": split, "temperature": temperature, "seed": seed}))
+        return
+    print(f"reward {mean} (standard error) on {mean.n} tasks of {split}, temperature {temperature:g}")
+    for failure in found.failures:
+        print(f"not scored: {failure}")

@@ -1,0 +1,207 @@
+"""Plays a split with a model in this process, by the loop that trains it: no Ray, no trainer, no training.
+
+Rows and loop are the writer's, tokens are drawn by the CPU's rollout server, and verl's configuration says how long a
+conversation may be. So a figure from here and one from an eval of a training run differ by sampling alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pyarrow.parquet
+import yaml
+from omegaconf import DictConfig
+from transformers import AutoConfig, AutoTokenizer
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.rollout.replica import TokenOutput
+
+from agent_env.errors import InputError, Problem, RolloutFailed
+from agent_env.training.report import Mean
+from agent_env.training.shared import Shared
+from agent_env.training.tasks import Progress
+from agent_env.training.verl import settings
+from agent_env.training.verl.cpu.server import RolloutServer
+from agent_env.training.verl.processes import Processes
+from agent_env.training.verl.serving import serve_bundle
+from agent_env.training.verl.writer import LOOP_FILE, PromptOptions, write
+
+AT_ONCE = 64
+"""Rollouts at once: as many as the sessions that a server admits unless told otherwise."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Rewards in the order of the tasks that were scored, and in words what became of the others."""
+
+    rewards: tuple[float, ...]
+    failures: tuple[str, ...]
+
+    @property
+    def mean(self) -> Mean:
+        """Over what was scored. Raises InputError if nothing was."""
+        return Mean.of(self.rewards)
+
+
+def evaluation_config(model: str, *, seed: int = 1, overrides: Sequence[str] = ()) -> DictConfig:
+    """verl's configuration as a training run of the profile ``cpu`` would have it for this model.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub.
+        seed: of the sampling.
+        overrides: verl's own settings, ``key=value``.
+
+    Raises:
+        InputError: with every override that cannot be used.
+    """
+    owned = {"actor_rollout_ref.model.path": "name the model", "actor_rollout_ref.rollout.seed": "use --seed"}
+    own = settings.parse_overrides(overrides, owned=owned)
+    path = str(Path(model).resolve()) if Path(model).exists() else model
+    given = settings.of({"actor_rollout_ref.model.path": path, "actor_rollout_ref.rollout.seed": seed})
+    return settings.compose(settings.defaults().over(settings.load("profile", "cpu")).over(given).over(own))
+
+
+@contextlib.contextmanager
+def rows_of(
+    source: str,
+    config: DictConfig,
+    *,
+    token_var: str | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Iterator[Path]:
+    """The rows of a bundle (served meanwhile), or of the task server at a URL, in a folder that goes at the end.
+
+    Raises:
+        InputError: the bundle cannot be served, the model has no chat template, or prompts are too long for `config`.
+        SessionError: the server cannot be read.
+    """
+    kwargs = dict(config.data.get("apply_chat_template_kwargs") or {})
+    prompts = PromptOptions(config.actor_rollout_ref.model.path, kwargs, config.data.max_prompt_length)
+    with tempfile.TemporaryDirectory(prefix="agent-env-eval-") as scratch, Processes() as processes:
+        url = source
+        if "://" not in source:
+            output = Path(scratch) / "server.txt"
+            url = serve_bundle(processes, source, output, max_sessions=AT_ONCE, token_var=token_var)
+        data = Path(scratch) / "data"
+        write(Shared(url, token_var), data, prompts=prompts, progress=progress)
+        yield data
+
+
+def evaluate(
+    config: DictConfig,
+    data: Path,
+    split: str,
+    *,
+    temperature: float,
+    n: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Evaluation:
+    """Play the first `n` tasks of a split once each, all of them if None.
+
+    Args:
+        config: verl's, whole: the model, the lengths, the seed of the sampling.
+        data: the folder the writer wrote from a server that still runs.
+        temperature: 0 for greedy.
+
+    Raises:
+        InputError: the server has no such split.
+        SessionError: something is set up wrongly, and is so for every task.
+    """
+    rows = _rows(data, split)[:n]
+    (entry,) = yaml.safe_load((data / LOOP_FILE).read_text(encoding="utf-8"))
+    loop = {key: value for key, value in entry.items() if key != "name"}
+    server = _server(config)
+    try:
+        outcomes = asyncio.run(_play(config, loop, server, rows, temperature, progress))
+    finally:
+        server.close()
+    return Evaluation(
+        tuple(outcome for outcome in outcomes if isinstance(outcome, float)),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, str)),
+    )
+
+
+def _server(config: DictConfig) -> RolloutServer:
+    try:
+        return RolloutServer(config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, replica_rank=0)
+    except (OSError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            Problem(f"model {config.actor_rollout_ref.model.path!r}", f"cannot be loaded: {first}")
+        ) from error
+
+
+async def _play(
+    config: DictConfig,
+    loop: Mapping[str, Any],
+    server: RolloutServer,
+    rows: Sequence[Json],
+    temperature: float,
+    progress: Progress,
+) -> list[float | str]:
+    """The reward of each row's rollout, or why it has none. The first error of another kind ends all."""
+    model = config.actor_rollout_ref.model.path
+    parts = {
+        "trainer_config": DictConfigWrap(config=config),
+        "server_manager": _Client(server),
+        "tokenizer": AutoTokenizer.from_pretrained(model),
+        "processor": None,
+        "hf_model_type": AutoConfig.from_pretrained(model).model_type,
+        "dataset_cls": RLHFDataset,
+        "data_config": DictConfigWrap(config.data),
+        "tools": ToolListWrap([]),
+    }
+    turns = asyncio.Semaphore(AT_ONCE)
+    done = 0
+
+    async def played(row: Json) -> float | str:
+        nonlocal done
+        outcome: float | str
+        async with turns:
+            rollout = hydra.utils.instantiate(loop, **parts)
+            sampling = {"temperature": temperature, "top_p": 1.0}
+            try:
+                outcome = float((await rollout.run(sampling, raw_prompt=row["prompt"], **row)).reward_score)
+            except RolloutFailed as error:
+                outcome = f"{row['extra_info']['task_id']}: {error}"
+        done += 1
+        progress("playing", done, len(rows))
+        return outcome
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(played(row)) for row in rows]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+class _Client:
+    """What a loop has in place of verl's client of its rollout servers: one server, in this process."""
+
+    def __init__(self, server: RolloutServer) -> None:
+        self._server = server
+
+    async def generate(
+        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **media: Any
+    ) -> TokenOutput:
+        given = {name: value for name, value in media.items() if value}
+        return await self._server.generate(prompt_ids, sampling_params, request_id, **given)
+
+
+def _rows(data: Path, split: str) -> list[Json]:
+    file = data / f"{split}.parquet"
+    if not file.is_file():
+        splits = ", ".join(sorted(path.stem for path in data.glob("*.parquet")))
+        raise InputError(f"the server has no split {split!r}; its splits are {splits}")
+    rows: list[Json] = pyarrow.parquet.read_table(file).to_pylist()
+    return rows

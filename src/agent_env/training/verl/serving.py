@@ -1,0 +1,50 @@
+"""A bundle served by a child process, for as long as something here plays its tasks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from agent_env.errors import InputError, Problem
+from agent_env.training.verl.processes import Processes
+
+SECONDS = 120.0
+"""For the server to answer."""
+
+_SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
+_POLL = 0.05
+
+
+def serve_bundle(
+    processes: Processes, bundle: str, output: Path, *, max_sessions: int, token_var: str | None = None
+) -> str:
+    """Start ``agent-env serve`` on a free port, and return its URL once it answers.
+
+    Args:
+        processes: the server is one of them, and ends with them.
+        bundle: a folder, or the name of a built-in one.
+        output: file for all it prints.
+
+    Raises:
+        InputError: it ended, saying why, or does not answer.
+    """
+    command = [sys.executable, "-m", "agent_env.cli.main", "serve", bundle, "--port", "0"]
+    command += ["--max-sessions", str(max_sessions)]
+    if token_var:
+        command += ["--token-var", token_var]
+    with output.open("w", encoding="utf-8") as file:
+        server = processes.start(command, environment=os.environ, output=file, errors=subprocess.STDOUT)
+    deadline = time.monotonic() + SECONDS
+    while True:
+        printed = output.read_text(encoding="utf-8", errors="replace")
+        if ready := _SERVING.search(printed):
+            return ready[1]
+        if server.poll() is not None:
+            raise InputError(Problem(f"serving {bundle}", printed.strip() or f"ended with {server.returncode}"))
+        if time.monotonic() > deadline:
+            raise InputError(Problem(f"serving {bundle}", f"no sign of life in {SECONDS:.0f} s; see {output}"))
+        time.sleep(_POLL)

@@ -1,0 +1,49 @@
+"""The command: what it says and writes, and what it refuses with exit status 2."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.bundles import jsonl, task, write_bundle
+
+DEMONSTRATOR = """
+from agent_env.demonstrator import Call, Reply
+
+
+def demonstrate(turn, rng, error_rate):
+    yield Call("add", {"amount": 5})
+    yield Reply("done")
+"""
+
+
+def warm_start(*arguments):
+    command = [str(Path(sys.executable).with_name("agent-env")), "warm-start", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+
+def test_it_makes_a_model(tmp_path):
+    tasks = jsonl(*(task(f"t{number}") for number in range(4)))
+    bundle = write_bundle(tmp_path / "counter", {"demonstrator.py": DEMONSTRATOR, "tasks/train.jsonl": tasks})
+    run = warm_start(bundle, tmp_path / "model", "--steps", 1, "--seed", 3, "--error-rate", 0)
+    assert run.returncode == 0, run.stderr
+    assert "tokens to " + str(tmp_path / "model") in run.stdout
+    assert "it learned from 16 plays with a mean reward of 1.000" in run.stdout
+    assert run.stderr.splitlines() == ["demonstrating: 16 of 16", "learning: 1 of 1"]
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "message"),
+    [
+        ({}, (), "bundle 'counter' has no demonstrator.py"),
+        ({"demonstrator.py": DEMONSTRATOR}, ("--split", "test"), "bundle 'counter' has no split 'test'"),
+        ({"bundle.toml": "name = "}, (), "bundle.toml:1: not TOML"),
+    ],
+)
+def test_what_it_refuses(tmp_path, files, arguments, message):
+    run = warm_start(write_bundle(tmp_path / "counter", files), tmp_path / "model", *arguments)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert not (tmp_path / "model").exists()
