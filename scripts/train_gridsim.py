@@ -11,16 +11,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_env import load_bundle
 from agent_env.cli.progress import Tell, progress_bars
 from agent_env.errors import AgentEnvError, InputError
 from agent_env.training.report import Mean, draw_curve, read_curve, screen_of, summary_of, write_summary
-from agent_env.training.tiny.warm_start import RECORD, warm_start
 from agent_env.training.traces import read_traces
 from agent_env.training.verl import launch
 from agent_env.training.verl.plan import TrainOptions
@@ -59,36 +59,49 @@ class Stopwatch:
 
 def run(folder: RunFolder, seed: int, tell: Tell) -> None:
     """All parts that are not done yet; ends with ``summary.json`` and ``curve.png``."""
-    from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
-
     watch = Stopwatch(folder.path / ".seconds.json")
     if _seed_of(folder.model) != seed:
         print(f"making a model that can play {BUNDLE}, from its demonstrator", flush=True)
         with watch.part("warm_start"):
-            warm_start(load_bundle(BUNDLE), folder.model, seed=seed, progress=tell)
+            _warm_start(folder.model, seed, tell)
     options = TrainOptions(BUNDLE, str(folder.model), folder.path, seed=seed, steps=STEPS, overrides=OVERRIDES)
     with watch.part("train"):
         trained = launch.train(options, say=lambda line: print(line, flush=True), tell=tell).checkpoint
     if trained is None:
         raise launch.RunFailed(f"{folder.path} has its {STEPS} steps and no checkpoint: remove it and train again")
     print("playing the held-out days greedily, before and after", flush=True)
-    greedy: dict[int, Mean] = {}
     with watch.part("greedy"):
-        config = evaluation_config(str(folder.model), seed=seed, overrides=OVERRIDES)
-        with rows_of(BUNDLE, config, progress=tell) as data:
-            for step, model in ((0, folder.model), (STEPS, trained / "actor" / "huggingface")):
-                config = evaluation_config(str(model), seed=seed, overrides=OVERRIDES)
-                greedy[step] = evaluate(config, data, "eval", temperature=0.0, progress=tell).mean
+        greedy = _greedy({0: folder.model, STEPS: trained / "actor" / "huggingface"}, seed, tell)
     curve = read_curve(read_traces(folder.traces))
     draw_curve(curve, greedy, folder.path / "curve.png", f"GridSim, seed {seed}: GRPO on a tiny model")
     seconds = {**_install_seconds(), **watch.seconds}
     write_summary(summary_of(curve, greedy, seconds, seed), folder.path / "summary.json")
 
 
+def _warm_start(model: Path, seed: int, tell: Tell) -> None:
+    from agent_env.training.tiny.warm_start import warm_start  # takes seconds to import
+
+    warm_start(load_bundle(BUNDLE), model, seed=seed, progress=tell)
+
+
+def _greedy(models: Mapping[int, Path], seed: int, tell: Tell) -> dict[int, Mean]:
+    """The mean reward of each model on the held-out days, by the keys of `models`."""
+    # verl would warn of every call that the model writes badly.
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "ERROR")
+    from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
+
+    configs = {step: evaluation_config(str(model), seed=seed, overrides=OVERRIDES) for step, model in models.items()}
+    with rows_of(BUNDLE, configs[0], progress=tell) as data:
+        return {
+            step: evaluate(config, data, "eval", temperature=0.0, progress=tell).mean
+            for step, config in configs.items()
+        }
+
+
 def _seed_of(model: Path) -> int | None:
     """The seed that a model was warm-started with; None if there is no such model."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        return int(json.loads((model / RECORD).read_text(encoding="utf-8"))["seed"])
+        return int(json.loads((model / "warm_start.json").read_text(encoding="utf-8"))["seed"])
     return None
 
 

@@ -27,9 +27,13 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Play each task of a split once with MODEL on the CPU, by the loop that training uses; print the mean reward."""
+    import os
+
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import MissingExtra
 
+    # verl would warn of every call that a model writes badly; the model is told, and the reward says how it went.
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "ERROR")
     try:
         from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
     except ModuleNotFoundError as error:

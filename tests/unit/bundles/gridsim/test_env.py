@@ -1,5 +1,9 @@
 """Playing a day: the forecast, plans good and bad, and what an episode earns."""
 
+import re
+import textwrap
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -88,6 +92,17 @@ async def test_a_plan_that_is_not_signed_off_earns_nothing(episode, reply):
 @pytest.mark.parametrize("reply", ["done", " Done.\n", "The plan is submitted: done"])
 async def test_an_episode_without_a_plan_earns_nothing(episode, reply):
     assert (await episode.end_turn(reply)).reward == 0
+
+
+async def test_the_page_shows_what_happens():
+    page = (Path(__file__).parents[4] / "docs" / "gridsim.md").read_text(encoding="utf-8")
+    episode = Episode(BUNDLE, BUNDLE.tasks("train")[0], LocalHandle(BUNDLE))
+    await episode.start()
+    forecast = (await episode.call("forecast", {})).text
+    assert textwrap.indent(forecast, "  ") in page
+    plan = re.search(r'submit_schedule\(plan="(\w+)"\)', page)[1]
+    assert textwrap.indent((await submit(episode, plan)).text, "  ") in page
+    await episode.close()
 
 
 async def test_the_episodes_seed_changes_nothing():
