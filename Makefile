@@ -53,7 +53,7 @@ vllm-venv: # the environment of vllm-test: 4 GB, and cached like .venv
 		-- --no-deps ./tests/vllm/shim -e .
 
 vllm-test: vllm-venv tokenizer ## verl's own vLLM rollout on the CPU, through our loop (not part of `make test`)
-	timeout --foreground -s INT -k 60 1500 $(VLLM)/python -m pytest tests/vllm
+	timeout --foreground -s INT -k 60 2400 $(VLLM)/python -m pytest tests/vllm
 
 bench: venv ## our server against OpenEnv's, in one run
 	$(BIN)/python benchmarks/server.py

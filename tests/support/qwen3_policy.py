@@ -1,7 +1,7 @@
 """A tiny Qwen3 with Qwen3's own tokenizer that has learned to call a bundle's tools.
 
 A model with random weights calls no tool, and gives every token of the vocabulary about the same small probability,
-so that two engines agree on it whatever their weights are. A few steps on a demonstrator's plays make both worth a
+so that two engines agree on it whatever their weights are. A minute on a demonstrator's plays make both worth a
 look: there are second turns, and the probabilities lie between 0 and 1.
 """
 
@@ -21,12 +21,13 @@ from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token
 from agent_env.bundle import load_bundle
 from agent_env.training.tiny.conversations import Conversation, Tokens, demonstrate
 
-BATCH = 8
-NEGATIVES = 4096
+BATCH = 6
+NEGATIVES = 2048
 
 
 def make_policy(tokenizer_folder: Path, out: Path, bundles: Sequence[str], *, steps: int, seed: int = 0) -> float:
     """Write a model and its tokenizer to `out`; returns the last step's loss, nats a token."""
+    torch.set_num_threads(1)  # more of them wait for each other longer than they compute
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     samples = [
         tokens_of(conversation, tokenizer)
@@ -99,7 +100,7 @@ def learn(model: Qwen3ForCausalLM, samples: Sequence[Tokens], *, steps: int, see
     """Supervised learning on what is said, by a softmax over the tokens that occur and a sample of all others.
 
     The sample stands for the whole vocabulary of 150,000 (its logits are raised by the log of the share it is), at a
-    fortieth of the cost.
+    small part of the cost.
     """
     vocabulary = model.config.vocab_size
     seen = torch.tensor(sorted({token for sample in samples for token in sample.ids}))

@@ -46,8 +46,8 @@ def policy() -> Path:
     if not folder.is_dir():
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             made = Path(scratch) / "policy"
-            loss = qwen3_policy.make_policy(TOKENIZER, made, ["inbox", "gridsim"], steps=100)
-            assert loss < 1.0, f"the model has learned too little to call tools: {loss:.2f} nats a token"
+            loss = qwen3_policy.make_policy(TOKENIZER, made, ["inbox", "gridsim"], steps=80)
+            assert loss < 1.5, f"the model has learned too little to call tools: {loss:.2f} nats a token"
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(made, folder)
     return folder

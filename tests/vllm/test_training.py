@@ -97,7 +97,7 @@ def segments_of(pid: int) -> set[str]:
     return found
 
 
-@pytest.mark.timeout(LIMIT + 120)
+@pytest.mark.timeout(LIMIT + 120, func_only=True)
 @pytest.mark.parametrize("bundle", ["inbox", "gridsim"])
 def test_five_steps(bundle: str, policy: Path, tmp_path: Path, report: Callable[[str], None]) -> None:
     run = Run(bundle, policy, tmp_path)
