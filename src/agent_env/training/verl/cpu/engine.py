@@ -1,16 +1,20 @@
-"""verl's FSDP2 engines on a CPU: the stock ones, but for two things that assume an accelerator.
+"""verl's FSDP2 engines on a CPU: the stock ones, but for what assumes an accelerator.
 
 * A model that is only run forwards (the reference policy) is offloaded to pinned host memory. Here it lies in host
   memory already, and pinning needs an accelerator: no offloading.
 * A critic is loaded with flash attention whatever its configuration says: here, with what it says.
+* The threads: while a trainer worker computes, nothing else of the run does, so the workers of a machine share its cores
+  whatever ``OMP_NUM_THREADS`` leaves to the other processes.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 import verl.utils.model
 import verl.workers.engine.fsdp.transformer_impl as stock
 from torch.distributed.fsdp import CPUOffloadPolicy
@@ -26,6 +30,11 @@ def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(module, name, original)
+
+
+def _take_cores() -> None:
+    workers = int(os.environ.get("RAY_LOCAL_WORLD_SIZE", "1"))
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // workers))
 
 
 def _unpinned(pin_memory: bool = True) -> CPUOffloadPolicy:
@@ -46,6 +55,10 @@ def _load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_rem
 class LanguageModelEngine(stock.FSDPEngineWithLMHead):
     """Actor and reference policy."""
 
+    def initialize(self) -> None:
+        _take_cores()
+        super().initialize()
+
     def _build_fsdp_module(self, module: Any) -> Any:
         with _replaced(stock, "CPUOffloadPolicy", _unpinned):
             return super()._build_fsdp_module(module)
@@ -53,6 +66,10 @@ class LanguageModelEngine(stock.FSDPEngineWithLMHead):
 
 class ValueModelEngine(stock.FSDPEngineWithValueHead):
     """Critic."""
+
+    def initialize(self) -> None:
+        _take_cores()
+        super().initialize()
 
     def _build_module(self) -> Any:
         with _replaced(verl.utils.model, "load_valuehead_model", _load_critic):

@@ -1,0 +1,201 @@
+"""What a run is started with, and everything that is wrong with what was asked for, before anything is made."""
+
+import dataclasses
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent_env.cli.main import app
+from agent_env.errors import InputError
+from agent_env.training.verl import launch, settings
+from agent_env.training.verl.plan import Plan, TrainOptions, check_splits, checked
+from support.tiny_folder import tiny_folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny_folder(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def options(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return TrainOptions(source="gridsim", model=str(model), run=Path("runs") / "one", seed=3, steps=7)
+
+
+def problems(options, **changes):
+    with pytest.raises(InputError) as caught:
+        checked(dataclasses.replace(options, **changes))
+    assert not Path("runs").exists()
+    return {problem.where: str(problem) for problem in caught.value.problems}
+
+
+def test_a_plan_holds_the_runs_seed_steps_and_paths(options, tmp_path, model):
+    plan = checked(options)
+    config, folder = plan.config, tmp_path / "runs" / "one"
+    assert config.data.seed == config.actor_rollout_ref.rollout.seed == 3
+    assert config.trainer.total_training_steps == 7
+    assert config.data.train_files == str(folder / "data" / "train.parquet")
+    assert config.actor_rollout_ref.rollout.agent.agent_loop_config_path == str(folder / "data" / "agent_loop.yaml")
+    assert config.trainer.default_local_dir == str(folder / "checkpoints")
+    assert config.actor_rollout_ref.model.path == str(model)
+    assert plan.prompts().max_length == config.data.max_prompt_length
+    assert not Path("runs").exists()
+
+
+def test_everything_wrong_is_said_at_once(options):
+    found = problems(
+        options,
+        source="/no/such/bundle",
+        model="/no/such/model",
+        recipe="grop",
+        profile="laptop",
+        steps=0,
+        seed=-1,
+        overrides=("nonsense", "data.seed=9"),
+    )
+    assert {"--recipe", "--profile", "nonsense", "data.seed=9", "--steps", "--seed"} <= set(found)
+    assert "model '/no/such/model'" in found
+    assert any("/no/such/bundle" in text for text in found.values())
+    assert "use one of grpo" in found["--recipe"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ("chat_template.jinja", "has no chat template"),
+        ("config.json", "no config.json"),
+        ("model.safetensors", "no weights"),
+    ],
+)
+def test_a_folder_that_is_no_chat_model_is_named(options, model, tmp_path, missing, says):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in model.iterdir():
+        if file.name != missing:
+            text = file.read_bytes()
+            if missing == "chat_template.jinja" and file.name == "tokenizer_config.json":
+                config = json.loads(text)
+                config.pop("chat_template", None)
+                text = json.dumps(config).encode()
+            (broken / file.name).write_bytes(text)
+    assert any(says in text for text in problems(options, model=str(broken)).values())
+
+
+def test_a_config_that_transformers_cannot_read_is_named(options, model, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in model.iterdir():
+        (broken / file.name).write_bytes(file.read_bytes())
+    (broken / "config.json").write_text('{"model_type": "no_such_model"}')
+    found = problems(options, model=str(broken))
+    assert any("config.json" in text or "cannot be loaded" in text for text in found.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"source": "http://me:secret@host:1"}, "URL of host"),
+        ({"source": "ftp://host"}, "URL 'ftp://host'"),
+        ({"source": "http://127.0.0.1:9", "token_var": "NO_SUCH_TOKEN"}, "environment variable NO_SUCH_TOKEN"),
+        ({"train_split": "trian"}, "--train-split"),
+        ({"eval_split": "dev"}, "--eval-split"),
+        ({"overrides": ("no.such.key=1",)}, "verl's settings"),
+        ({"overrides": ("algorithm.filter_groups.enable=true",)}, "algorithm.filter_groups.enable"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_where_it_is(options, changes, where):
+    assert where in problems(options, **changes)
+
+
+def test_verls_own_replay_buffer_knows_filtered_groups(options):
+    overrides = ("algorithm.filter_groups.enable=true", "trainer.v1.sampler.custom_sampler.path=null")
+    assert checked(dataclasses.replace(options, overrides=overrides))
+
+
+def test_an_environment_that_keeps_verl_from_the_plugin_is_named(options, monkeypatch):
+    monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", "none")
+    assert "VERL_USE_EXTERNAL_PLUGINS" in problems(options)
+    checked(dataclasses.replace(options, profile="one_gpu"))  # which does not need it
+    monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", "other, agent_env")
+    checked(options)
+
+
+def test_splits_of_a_server_are_checked_by_their_tasks(options):
+    check_splits(options, {"train": 4, "eval": 1})
+    with pytest.raises(InputError, match=r"--eval-split.*its splits: train \(4\), eval \(0\)"):
+        check_splits(options, {"train": 4, "eval": 0})
+
+
+def commands(text):
+    """The commands of a dry run by their comment's number."""
+    parts = text.split("# ")[1:]
+    return [shlex.split(part.split("\n", 1)[1].replace("\\\n", " ")) for part in parts]
+
+
+def test_a_dry_run_prints_commands_that_need_nothing_of_ours(options, tmp_path, model):
+    text = launch.dry_run(dataclasses.replace(options, overrides=("actor_rollout_ref.rollout.n=3",)))
+    serve, write, train = commands(text)
+    assert serve[:3] == ["agent-env", "serve", "gridsim"]
+    assert write[1:4] == ["-m", "agent_env.training.verl", "http://127.0.0.1:8000"]
+    assert write[4] == str(tmp_path / "runs" / "one" / "data")
+    assert write[write.index("--tokenizer") + 1] == str(model)
+    start = train.index(sys.executable)
+    variables, arguments = train[:start], train[start + 3 :]
+    assert variables[0] == "env"
+    assert {"VERL_PLATFORM=cpu", f"VERL_FILE_LOGGER_PATH={tmp_path}/runs/one/metrics.jsonl"} <= set(variables)
+    assert train[start : start + 3] == [sys.executable, "-m", "verl.trainer.main_ppo"]
+    config = settings.compose(settings.parse_overrides(arguments, owned={}))
+    assert (config.actor_rollout_ref.rollout.n, config.trainer.resume_mode) == (3, "disable")
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_on_a_server_names_its_token(options, monkeypatch):
+    monkeypatch.setenv("TOKEN", "secret")
+    asked = dataclasses.replace(options, source="http://host:1", token_var="TOKEN", profile="one_gpu")
+    text = launch.dry_run(asked)
+    write, _ = commands(text)
+    assert write[write.index("--token-var") + 1] == "TOKEN"
+    assert json.loads(write[write.index("--chat-template-kwargs") + 1]) == {"enable_thinking": False}
+    assert "secret" not in text
+
+
+@pytest.mark.parametrize(("step", "evaluated", "evaluates"), [(20, False, True), (20, True, False), (30, False, False)])
+def test_a_run_that_goes_on_repeats_no_evaluation_and_misses_none(options, step, evaluated, evaluates):
+    plan = checked(dataclasses.replace(options, steps=60))
+    plan.folder.path.mkdir(parents=True)
+    data = {"val-core/agentenv/gridsim/reward/mean@1": 0.5} if evaluated else {"critic/score/mean": 0.5}
+    plan.folder.metrics.write_text(json.dumps({"step": step, "data": data}) + "\n")
+    start = launch._next_start(plan, plan.folder.checkpoints / f"global_step_{step}")
+    assert start.arguments["trainer.resume_from_path"].endswith(f"runs/one/checkpoints/global_step_{step}")
+    assert start.arguments["trainer.val_before_train"] == f"trainer.val_before_train={str(evaluates).lower()}"
+    assert start.env["VERL_FILE_LOGGER_PATH"].endswith(f"metrics.from{step}.jsonl")
+
+
+def test_a_server_has_sessions_for_all_rollouts_of_a_step_and_most_of_an_evaluation(options):
+    plan = checked(options)
+    assert isinstance(plan, Plan)
+    assert plan.sessions(eval_tasks=10) == 64
+    assert plan.sessions(eval_tasks=200) == 200
+    assert plan.sessions(eval_tasks=10_000) == 256
+    big = checked(dataclasses.replace(options, overrides=("data.train_batch_size=64",)))
+    assert big.sessions(eval_tasks=10) == 2 * 64 * 8
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "gridsim"],
+        ["train", "gridsim", "--model", "m", "--run", "a/b"],
+        ["train", "x", "--model", "m", "--run", "r"],
+    ],
+)
+def test_the_command_answers_bad_input_with_its_problems(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, InputError)
+    assert list(tmp_path.iterdir()) == []
