@@ -29,8 +29,8 @@ from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomical
 from agent_env.training.verl.serving import serve_bundle
 from agent_env.training.verl.writer import write
 
-ERROR = re.compile(r"(\(.*\) )?[\w.]*(Error|Exception|Exit)\b.*:")
-"""The line of a traceback, perhaps of a Ray worker's, that says what happened."""
+ERROR = re.compile(r"(\(.*\) )?(\[rank\d+\]: +)?([\w.]*(Error|Exception|Exit)(\(\w+\))?|agent-env): ")
+"""The line of a traceback, perhaps of a Ray worker's, that says what happened; or what our plugin says."""
 POLL = 0.2
 """Seconds between two looks at the metrics and at whether verl still runs."""
 

@@ -3,7 +3,7 @@
 * A model that is only run forwards (the reference policy) is offloaded to pinned host memory. Here it lies in host
   memory already, and pinning needs an accelerator: no offloading.
 * A critic is loaded with flash attention whatever its configuration says: here, with what it says.
-* The threads: while a trainer worker computes, nothing else of the run does, so the workers of a machine share its cores
+* The threads: while a trainer worker computes, nothing else of the run does, so a machine's workers share its cores
   whatever ``OMP_NUM_THREADS`` leaves to the other processes.
 """
 
