@@ -34,7 +34,9 @@ class Problem:
     fix: str = ""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" + (f" ({self.fix})" if self.fix else "")
+        text = f"{self.where}: {self.what}" + (f" ({self.fix})" if self.fix else "")
+        # One line each: what is wrong may be the text of an exception, which may have several.
+        return " ".join(filter(None, map(str.strip, text.splitlines())))
 
 
 class InputError(AgentEnvError):

@@ -23,10 +23,11 @@ CROWD = 100
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found, and in one line what it did."""
+    """What a check found, in one line what it did, and whether the bundle could be loaded at all."""
 
     findings: tuple[Problem, ...]
     summary: str
+    loaded: bool
 
 
 def check_bundle(path: str | Path, said: Callable[[str], None] = lambda kind: None) -> Report:
@@ -43,6 +44,7 @@ def check_bundle(path: str | Path, said: Callable[[str], None] = lambda kind: No
     again = Run() if alone.died or alone.problems else run_child(folder, hash_seed=1, crowd=0, said=said)
     findings = [
         *alone.problems,
+        *_splits(alone),
         *_schemas(alone),
         *_deaths(alone, again),
         *_failures(alone),
@@ -51,17 +53,23 @@ def check_bundle(path: str | Path, said: Callable[[str], None] = lambda kind: No
         *_rewards(alone),
         *_leftovers(alone),
     ]
-    return Report(tuple(findings), _summary(folder, alone, again))
+    return Report(tuple(findings), _summary(folder, alone, again), alone.loaded is not None)
 
 
 def _summary(folder: Path, alone: Run, again: Run) -> str:
     held = alone.loaded
     if held is None:
         return f"{folder.name}: cannot be loaded"
-    counts = [(held.tasks, "task"), (held.splits, "split"), (len(held.tools), "tool")]
+    counts = [(sum(held.splits.values()), "task"), (len(held.splits), "split"), (len(held.tools), "tool")]
     words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     episodes = len(alone.played) + len(again.played) + len(alone.crowd)
     return f"{held.name}: {words}; played {episodes} episodes, {len(alone.crowd)} of them at once"
+
+
+def _splits(run: Run) -> Iterable[Problem]:
+    for split, tasks in run.loaded.splits.items() if run.loaded else ():
+        if not tasks:
+            yield Problem("bundle.toml splits", f"split {split!r} has no task", "write one, or take the split out")
 
 
 def _schemas(run: Run) -> Iterable[Problem]:

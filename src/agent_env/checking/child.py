@@ -1,9 +1,10 @@
-"""The process that plays a bundle being checked: ``python -m agent_env.checking.child FOLDER FD CROWD``.
+"""The process that plays a bundle being checked: ``python -m agent_env.checking.child FOLDER FD CROWD PARENT``.
 
 Each line it writes to the descriptor FD is a JSON object: ``problems`` (that keep the bundle from being loaded) or
 ``loaded`` (what it holds), ``doing`` (what, and the seconds it may take), ``played`` (a plan and its events), ``crowd``
 (the same, of a play among CROWD at once), ``left`` (what the plays left in the process), ``end``.
-A process of its own lets the check survive a bundle that crashes, blocks or exits.
+A process of its own lets the check survive a bundle that crashes, blocks or exits; it ends with its parent, whose
+process id is PARENT.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from agent_env.bundle import Bundle, load_bundle
 from agent_env.checking.play import Plan, Played, loaded, plans, play_plan
 from agent_env.checking.remains import growth, remains
 from agent_env.errors import BundleError
+from agent_env.hosting.parent_death import die_with_parent
 
 
 def main(folder: str, descriptor: int, crowd: int) -> None:
@@ -79,4 +81,5 @@ def _told(plan: Plan, played: Played) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    die_with_parent(int(sys.argv[4]))
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -41,11 +41,10 @@ class Plan(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What a check needs to know of a bundle: numbers of tasks and splits, schemas by tool, the reward's bounds."""
+    """What a check needs to know of a bundle: the number of tasks by split, schemas by tool, the reward's bounds."""
 
     name: str
-    tasks: int
-    splits: int
+    splits: dict[str, int]
     tools: dict[str, Any]
     reward: str
     low: float
@@ -54,10 +53,10 @@ class Loaded(NamedTuple):
 
 def loaded(bundle: Bundle) -> Loaded:
     """Describe a bundle."""
-    every = bundle.tasks("all")
-    tools = {tool.name: tool.parameters for tool in bundle.toolset(every[0]).tools}
+    splits = {split: len(tasks) for split, tasks in bundle.splits.items()}
+    tools = {tool.name: tool.parameters for tool in bundle.toolset(bundle.tasks("all")[0]).tools}
     reward = bundle.reward
-    return Loaded(bundle.name, len(every), len(bundle.splits), tools, reward.name, reward.low, reward.high)
+    return Loaded(bundle.name, splits, tools, reward.name, reward.low, reward.high)
 
 
 class Event(NamedTuple):

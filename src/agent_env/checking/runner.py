@@ -70,8 +70,9 @@ def run_child(folder: Path, hash_seed: int, crowd: int, said: Callable[[str], No
         before = _files(folder)
         reader, writer = os.pipe()
         with log.open("wb") as output, os.fdopen(reader, "rb", buffering=0):
+            command = [sys.executable, "-m", "agent_env.checking.child", str(folder), str(writer), str(crowd)]
             process = subprocess.Popen(
-                [sys.executable, "-m", "agent_env.checking.child", str(folder), str(writer), str(crowd)],
+                [*command, str(os.getpid())],
                 cwd=work,
                 env={**os.environ, "TMPDIR": str(temporary), "PYTHONHASHSEED": str(hash_seed), MARK: mark},
                 stdin=subprocess.DEVNULL,
@@ -80,9 +81,9 @@ def run_child(folder: Path, hash_seed: int, crowd: int, said: Callable[[str], No
                 pass_fds=[writer],
                 start_new_session=True,
             )
-            os.close(writer)
             patience = 0.0
             try:
+                os.close(writer)
                 run.died = _listen(reader, run, said)
                 patience = 0.0 if run.died.endswith(_SILENT) else _EXIT_SECONDS
             finally:

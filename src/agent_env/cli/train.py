@@ -36,9 +36,9 @@ def command(
     """
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import InputError, Problem
+    from agent_env.stopping import Stopped
     from agent_env.training.verl import launch
     from agent_env.training.verl.plan import TrainOptions
-    from agent_env.training.verl.processes import Stopped
 
     missing = [
         Problem(option, "is missing", fix)

@@ -183,3 +183,12 @@ def test_code_that_blocks_its_process(tmp_path):
     assert line.startswith(
         "playing: task 't1' played with drawn arguments: reset: after 15.5 s there was still no answer"
     )
+
+
+def test_a_split_without_a_task(tmp_path):
+    toml = TOML.replace('["train"]', '["train", "eval"]')
+    tasks = {"tasks/train.jsonl": "", "tasks/eval.jsonl": jsonl(task())}
+    report = check_bundle(write_bundle(tmp_path, {"bundle.toml": toml, **tasks}))
+    (finding,) = map(str, report.findings)
+    assert finding == "bundle.toml splits: split 'train' has no task (write one, or take the split out)"
+    assert report.loaded

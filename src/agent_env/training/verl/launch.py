@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import AgentEnvError, InputError, Problem
+from agent_env.stopping import stopping
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress as Tell
 from agent_env.training.verl.plan import Plan, TrainOptions, check_splits, checked
-from agent_env.training.verl.processes import Processes, ray_folder, stopping
+from agent_env.training.verl.processes import Processes, ray_folder
 from agent_env.training.verl.progress import Progress
 from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomically
 from agent_env.training.verl.serving import serve_bundle
@@ -67,7 +68,7 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
     """Run a training to its end, from where it stopped if it began before.
 
     Must be called in the main thread: SIGINT, SIGTERM and SIGHUP end the run and every process of it, and raise
-    `processes.Stopped`.
+    `agent_env.stopping.Stopped`.
 
     Args:
         say: told a line for each step, evaluation and stage.

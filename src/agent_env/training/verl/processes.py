@@ -16,23 +16,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any
 
 from agent_env.hosting.guardian import Guardian
+from agent_env.stopping import signals_wait
 
 GRACE = 15.0
 """Seconds for verl and Ray to end by themselves."""
 SOCKET_PATH = 107
 """The longest path of a Unix socket; Ray puts its sockets about 60 characters below its folder."""
-
-
-class Stopped(BaseException):
-    """A signal asked this process to end. No `Exception`, so that nothing on the way takes it for a failure."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(signal.Signals(number).name)
 
 
 class Processes:
@@ -51,7 +43,7 @@ class Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with _signals_wait():
+        with signals_wait():
             for child in reversed(self.children):
                 _signal_group(child, signal.SIGTERM)
             deadline = time.monotonic() + GRACE
@@ -91,35 +83,6 @@ def _signal_group(child: subprocess.Popen[Any], number: int) -> None:
     # The group may outlive its leader: a leader that has ended is no reason not to signal it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, number)
-
-
-@contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Ignore further requests to end while ending: that takes a bounded time."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ASKED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def stopping() -> Iterator[None]:
-    """Within, SIGINT, SIGTERM and SIGHUP raise `Stopped` in the main thread."""
-
-    def stop(number: int, _: FrameType | None) -> None:
-        raise Stopped(number)
-
-    before = {number: signal.signal(number, stop) for number in _ASKED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

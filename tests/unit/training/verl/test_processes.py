@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 
-from agent_env.training.verl.processes import SOCKET_PATH, Processes, Stopped, ray_folder, stopping
+from agent_env.training.verl.processes import SOCKET_PATH, Processes, ray_folder
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -68,7 +68,8 @@ time.sleep(600)
 
 LAUNCHER = """
 import os, subprocess, sys, time
-from agent_env.training.verl.processes import Processes, Stopped, stopping
+from agent_env.stopping import Stopped, stopping
+from agent_env.training.verl.processes import Processes
 try:
     with stopping(), Processes() as processes:
         child = processes.start([sys.executable, "-c", STUBBORN], environment=os.environ,
@@ -95,13 +96,6 @@ def test_no_signal_to_the_launcher_leaves_a_process(number):
     assert code == (-signal.SIGKILL if number == signal.SIGKILL else 100 + number)
     assert all(gone(pid) for pid in pids)
     launcher.stdout.close()
-
-
-def test_signals_are_as_before_afterwards():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Stopped), stopping():
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_rays_folder_is_short_enough_for_its_sockets_and_goes(monkeypatch, tmp_path):

@@ -1,0 +1,44 @@
+"""Requests to end, as exceptions: what a command started and made is then ended and removed on the way out."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+_ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """A signal asked this process to end. No `Exception`, so that nothing on the way takes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(signal.Signals(number).name)
+
+
+@contextlib.contextmanager
+def stopping() -> Iterator[None]:
+    """Within, SIGINT, SIGTERM and SIGHUP raise `Stopped` in the main thread."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise Stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in _ASKED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def signals_wait() -> Iterator[None]:
+    """Ignore further requests to end while ending: that takes a bounded time."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in _ASKED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
