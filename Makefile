@@ -33,7 +33,7 @@ types: venv ## mypy, strict outside the trainers
 	$(BIN)/python -m mypy
 
 unit-test: venv ## the unit tier
-	timeout --foreground -s INT -k 60 600 $(PYTEST) -n 2 tests/unit
+	timeout --foreground -s INT -k 60 900 $(PYTEST) -n 2 tests/unit
 
 interop-test: venv ## OpenEnv's own client against our server
 	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop

@@ -28,7 +28,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 OVERRIDES = (
     "data.train_batch_size=2",
-    "actor_rollout_ref.rollout.n=4",
+    "actor_rollout_ref.rollout.n=2",
     "actor_rollout_ref.actor.ppo_mini_batch_size=2",
     "data.val_max_samples=2",
     "trainer.test_freq=-1",
@@ -117,7 +117,7 @@ def test_five_steps(bundle: str, policy: Path, tmp_path: Path, report: Callable[
     assert all(step["actor/entropy"] < 3.0 for step in metrics)
 
     traces = run.traces()
-    assert len(traces) == STEPS * 8
+    assert len(traces) == STEPS * 4
     assert {trace.status for trace in traces} == {"ok"}
     pairs = [pair for trace in traces for pair in follow_ups(trace)]
     assert len(pairs) >= STEPS
