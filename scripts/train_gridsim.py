@@ -20,11 +20,11 @@ from pathlib import Path
 from agent_env import load_bundle
 from agent_env.cli.progress import Tell, progress_bars
 from agent_env.errors import AgentEnvError, InputError
+from agent_env.stopping import Stopped, stopping
 from agent_env.training.report import Mean, draw_curve, read_curve, screen_of, summary_of, write_summary
 from agent_env.training.traces import read_traces
 from agent_env.training.verl import launch
 from agent_env.training.verl.plan import TrainOptions
-from agent_env.training.verl.processes import Stopped, stopping
 from agent_env.training.verl.runfolder import RunFolder
 
 BUNDLE, STEPS = "gridsim", 40

@@ -90,10 +90,11 @@ def read_manifest(file: Path) -> ManifestFile:
         BundleError: with every problem of the file and its line.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
         data = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        raise BundleError(Problem(file.name, f"not UTF-8 at byte {error.start}", "save it as UTF-8")) from error
+        line_number = error.object.count(b"\n", 0, error.start) + 1
+        raise BundleError(Problem(f"{file.name}:{line_number}", "not UTF-8", "save it as UTF-8")) from error
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         at = line[1] if line else str(text.count("\n") + 1)

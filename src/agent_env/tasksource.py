@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator
@@ -67,6 +68,7 @@ def _from_lines(folder: Path, name: str, problems: list[Problem]) -> Iterator[Pl
         return
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if line.strip():
                 yield from _parsed(line, f"{name}:{number}", problems)
 
@@ -74,6 +76,13 @@ def _from_lines(folder: Path, name: str, problems: list[Problem]) -> Iterator[Pl
 def _parsed(line: bytes, where: str, problems: list[Problem]) -> Iterator[Placed]:
     try:
         data = json.loads(line.decode("utf-8"), object_pairs_hook=_once, parse_constant=_refused)
+    except UnicodeDecodeError as error:
+        problems.append(Problem(where, f"not UTF-8 at byte {error.start} of the line", "save the file as UTF-8"))
+        return
+    except json.JSONDecodeError as error:
+        # Its own text counts lines within this one.
+        problems.append(Problem(where, f"not JSON: {error.msg} at column {error.colno}"))
+        return
     except (ValueError, RecursionError) as error:
         problems.append(Problem(where, f"not JSON: {error}"))
         return
@@ -123,8 +132,34 @@ def _checked(data: Any, where: str, problems: list[Problem]) -> Iterator[Placed]
     except ValidationError as error:
         problems += problems_of(error, _Task, lambda loc: f"{where} {path(loc)}".strip())
         return
+    halves = [name for name, text in _texts(data) if not _encodable(text)]
+    if halves:
+        what = "holds half of a surrogate pair, which is no character"
+        problems += [Problem(f"{where} {name}".strip(), what, "write the whole character") for name in halves]
+        return
     ids = [turn.id for turn in read.turns]
     for repeated in sorted({i for i in ids if ids.count(i) > 1}):
         problems.append(Problem(f"{where} turns", f"two turns have the id {repeated!r}", "scores are recorded by it"))
     turns = tuple(Turn(turn.id, turn.prompt, turn.verifier) for turn in read.turns)
     yield Placed(where, Task(read.id, turns, read.system_prompt, read.env, read.seed, read.name or read.id))
+
+
+def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every text of a task, keys too, with its place (``turns[0].prompt``)."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield place, key
+            yield from _texts(item, f"{place}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{place}[{index}]")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -206,7 +206,7 @@ def test_everything_wrong_with_a_folder_at_once(tmp_path):
         "env.py:10 Counter.state: the name 'state' is reserved (rename the tool)",
         "env.py:10 Counter.state: argument 'x' has no annotation (say its type)",
         "tasks/test.jsonl: not a split of bundle.toml (add 'test' to splits)",
-        "tasks/train.jsonl:2: not JSON: Expecting value: line 1 column 23 (char 22)",
+        "tasks/train.jsonl:2: not JSON: Expecting value at column 23",
         "tasks/train.jsonl:5 sed: unknown key 'sed' (did you mean 'seed'?)",
         "tasks/train.jsonl:6 turns: List should have at least 1 item after validation, not 0, got []",
         "tasks/train.jsonl:7 seed: Input should be a valid integer, got '7'",
@@ -290,3 +290,26 @@ def test_nothing_but_the_folder_is_touched(tmp_path):
     load_bundle(write_bundle(tmp_path))
     assert sys.path == before
     assert {item.name for item in Path(tmp_path).iterdir()} <= {"bundle.toml", "env.py", "tasks", "__pycache__"}
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    folder = write_bundle(tmp_path)
+    for name in ("bundle.toml", "tasks/train.jsonl"):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    assert [t.id for t in load_bundle(folder).tasks("train")] == ["t1"]
+
+
+def test_a_task_that_is_not_utf_8_has_its_line(tmp_path):
+    folder = write_bundle(tmp_path)
+    with (folder / "tasks/train.jsonl").open("ab") as file:
+        file.write(b'{"id": "\xff"}\n')
+    expected = ["tasks/train.jsonl:2: not UTF-8 at byte 8 of the line (save the file as UTF-8)"]
+    assert problems(folder) == expected
+
+
+def test_half_a_surrogate_pair_is_refused_with_its_place(tmp_path):
+    turn = {"id": "count", "prompt": "\ud83d", "verifier": {"type": "env"}}
+    tasks = jsonl(task("a"), task("b", turns=[turn], env={"names": ["\udc00"]}))
+    what = "holds half of a surrogate pair, which is no character (write the whole character)"
+    expected = [f"tasks/train.jsonl:2 {place}: {what}" for place in ("turns[0].prompt", "env.names[0]")]
+    assert problems(write_bundle(tmp_path, {"tasks/train.jsonl": tasks})) == expected

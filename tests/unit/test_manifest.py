@@ -63,7 +63,7 @@ def test_where_names_the_line(tmp_path):
         ('name = "x"\nenv = \n', "bundle.toml:2: not TOML: Invalid value"),
         ('name = "x"\nname = "y"\n', "bundle.toml:2: not TOML: Cannot overwrite a value"),
         ('name = "x', "bundle.toml:1: not TOML: "),
-        (b'name = "\xff"', "bundle.toml: not UTF-8 at byte 8 (save it as UTF-8)"),
+        (b'\n\nname = "\xff"', "bundle.toml:3: not UTF-8 (save it as UTF-8)"),
     ],
 )
 def test_syntax_errors_have_their_line(tmp_path, text, expected):

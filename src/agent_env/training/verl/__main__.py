@@ -22,7 +22,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def command(
     url: Annotated[str, typer.Argument(help="Of the task server, http://HOST:PORT.")],
-    out: Annotated[Path, typer.Argument(help="Folder to write; replaced as a whole if it is there.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write; files of an earlier run are replaced, others stay.")],
     token_var: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Environment variable with the server's token, here and in verl's workers."),

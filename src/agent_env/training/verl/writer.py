@@ -186,8 +186,9 @@ def _longest(
     tokens = dict(zip(distinct, counts, strict=True))
     if prompts.max_length is not None:
         over: list[Problem] = []
-        for rows in tasks.splits.values():
-            for task in rows:
+        for split, rows in tasks.splits.items():
+            # Its tasks are those of the other splits, where there are others.
+            for task in rows if split != "all" or len(tasks.splits) == 1 else ():
                 count = tokens[task.system_prompt, task.prompt, tools.of(task)[1]]
                 if count > prompts.max_length:
                     where = f"{task.split}[{task.index}] ({task.id})"
