@@ -1,4 +1,4 @@
-"""A process that dies with the one that started it.
+"""A process that dies with the one that started it, and one that its descendants cannot escape.
 
 On Linux the kernel does it (``PR_SET_PDEATHSIG``), even to code that holds the interpreter's lock for ever. Everywhere
 a thread also watches the socket to the other side, and ends the process with its whole group when that closes.
@@ -13,17 +13,36 @@ import select
 import signal
 import sys
 import threading
+from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process when its parent, whose process id is `parent`, ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         # It ended before the kernel was told.
         os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Have the kernel make this process the parent of those below it whose own parents end (Linux only)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> list[int]:
+    """Process ids of this process's children; none where the system does not tell."""
+    try:
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [int(pid) for pid in listed.split()]
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def die_when_closed(fd: int) -> None:

@@ -25,7 +25,7 @@ import msgspec
 
 from agent_env.bundle import load_bundle
 from agent_env.errors import AgentEnvError
-from agent_env.hosting.parent_death import die_with_parent
+from agent_env.hosting.parent_death import adopt_orphans, children, die_with_parent
 from agent_env.hosting.worker import work
 
 ORDER = struct.Struct("!cI")
@@ -50,6 +50,7 @@ class Template:
         self._control = control
         self._load = functools.cache(functools.partial(load_bundle, bundle_path))
         self._workers: dict[int, int] = {}  # process id to the server's number
+        self._own: set[int] = set()  # what the bundle's modules started when they were loaded
 
     def preload(self) -> None:
         """Load the bundle, and say which threads that started."""
@@ -63,6 +64,7 @@ class Template:
         self._tell(Notice(ready=True, threads=threads))
         if threads:
             os._exit(0)
+        self._own = set(children())
         # What is loaded now lives as long as this process: the collector need not touch, and so copy, its pages.
         gc.collect()
         gc.freeze()
@@ -77,15 +79,20 @@ class Template:
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(ended, select.POLLIN)
         while True:
-            readable, _, _ = select.select([self._control.fileno(), ended], [], [])
-            if ended in readable:
+            ready = {fd for fd, _ in poll.poll()}
+            if ended in ready:
                 os.read(ended, 4096)
                 self._reap()
-            if self._control.fileno() in readable and not self._follow(ended, wake):
+            if self._control.fileno() in ready and not self._follow(ended, wake):
                 break
         for pid in self._workers:
             _kill_group(pid)
+        self._own.clear()
+        self._kill_orphans()
 
     def _follow(self, *own: int) -> bool:
         """Do what one order says; False if there will be no more."""
@@ -135,6 +142,7 @@ class Template:
             except ChildProcessError:
                 return
             if ended is None:
+                self._kill_orphans()
                 return
             _kill_group(ended.si_pid)
             os.waitpid(ended.si_pid, 0)
@@ -149,6 +157,13 @@ class Template:
                     )
                 )
 
+    def _kill_orphans(self) -> None:
+        """End what workers that have ended left behind: it is this process's by now, in whatever group it hid."""
+        for pid in children():
+            if pid not in self._workers and pid not in self._own:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
     def _tell(self, notice: Notice) -> None:
         self._control.sendall(msgspec.json.encode(notice) + b"\n")
 
@@ -162,6 +177,7 @@ def main() -> None:
     """Run as the module's own process."""
     fd, bundle_path, server, *flags = sys.argv[1:]
     die_with_parent(int(server))
+    adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     template = Template(socket.socket(fileno=int(fd)), bundle_path)
     if "--bare" in flags:

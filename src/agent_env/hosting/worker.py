@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent_env.errors import AgentEnvError, EpisodeError
 from agent_env.hosting import pipe
 from agent_env.hosting.local import LocalHandle
-from agent_env.hosting.parent_death import die_when_closed, die_with_parent
+from agent_env.hosting.parent_death import adopt_orphans, die_when_closed, die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,8 @@ def work(connection: socket.socket, load: Callable[[], Bundle], template: int) -
         # A group of its own, so that what the environment starts can be ended with it.
         os.setpgid(0, 0)
         die_with_parent(template)
+        # What the environment starts and lets go of stays below this process, and is the template's to end after it.
+        adopt_orphans()
         die_when_closed(connection.fileno())
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         asyncio.run(_serve(connection, LocalHandle(load())))

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 from agent_env.openenv import messages
 from agent_env.openenv.admission import AtCapacity
 from agent_env.openenv.sessions import Sessions, UnknownSession
+
+logger = logging.getLogger(__name__)
 
 MAX_PIPELINED = 64
 """Requests that a client may have sent without waiting for answers."""
@@ -81,6 +85,7 @@ class WebSocketEndpoint:
             outbox.forget()
             player.cancel()
             await asyncio.wait([player])
+            _look_at(player)
 
     async def _play(self, inbox: Inbox, outbox: Outbox, wanted: str) -> None:
         """Answer the frames of `inbox` until the client says close."""
@@ -109,6 +114,13 @@ class WebSocketEndpoint:
         finally:
             await self._sessions.end(session, slot)
         await outbox.close(1000, "")
+
+
+def _look_at(player: asyncio.Task[None]) -> None:
+    """Report an error of ours that ended a session; that its client is gone is none."""
+    error = None if player.cancelled() else player.exception()
+    if error is not None and not isinstance(error, OSError | WebSocketDisconnect):
+        logger.error("a session ended by an error", exc_info=error)
 
 
 class Outbox:

@@ -86,9 +86,14 @@ async def test_a_call_past_its_deadline_ends_with_its_worker_killed(tmp_path: Pa
 
 
 async def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
+    """Also in a session of its own, and with its parent gone, as daemons are."""
     folder = write_trials(tmp_path)
     env = (folder / "env.py").read_text()
-    (folder / "env.py").write_text(env.replace(", start_new_session=True", ""))
+    how = "['sh', '-c', 'sleep 600 >/dev/null & echo $!'], stdout=subprocess.PIPE, start_new_session=True"
+    orphan = f"int(subprocess.run({how}).stdout)"
+    (folder / "env.py").write_text(
+        env.replace('subprocess.Popen(["sleep", "600"], start_new_session=True).pid', orphan)
+    )
     async with hosting(folder) as (host, bundle):
         for end in ("close", "leave"):
             episode = await started(host, bundle)
@@ -99,6 +104,31 @@ async def test_what_a_worker_started_ends_with_it(tmp_path: Path) -> None:
                     await episode.call("leave", {"status": 0})
             await episode.close()
             await until(lambda pid=child: not is_alive(pid))
+
+
+async def test_what_a_bundle_starts_when_it_is_loaded_lives_as_long_as_the_template(tmp_path: Path) -> None:
+    folder = write_trials(tmp_path, workers=1)
+    (folder / "shared.py").write_text("import subprocess\nPID = subprocess.Popen(['sleep', '600']).pid\n")
+    (folder / "env.py").write_text(
+        (folder / "env.py").read_text()
+        + '\n    @tool\n    def shared(self) -> int:\n        """The shared process."""\n'
+        + "        from . import shared\n        return shared.PID\n"
+    )
+    # Imported in the template alone: here it would be this process's child.
+    eager = "import sys\nif 'template' in ' '.join(sys.orig_argv):\n    from . import shared\nfrom .env import Trials\n"
+    (folder / "eager.py").write_text(eager)
+    manifest = (folder / "bundle.toml").read_text()
+    (folder / "bundle.toml").write_text(manifest.replace("env:Trials", "eager:Trials"))
+    async with hosting(folder) as (host, bundle):
+        pids = []
+        for _ in range(3):
+            episode = await started(host, bundle)
+            pids.append(int((await episode.call("shared", {})).text))
+            await episode.close()
+            await asyncio.sleep(0.1)
+        assert len(set(pids)) == 1
+        assert is_alive(pids[0])
+    await until(lambda: not is_alive(pids[0]))
 
 
 async def test_each_episode_has_a_fresh_worker_and_none_stays(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -85,6 +87,27 @@ async def test_sigterm_ends_everything_within_a_bounded_time(tmp_path: Path, mod
 async def test_sigint_ends_it_as_well(tmp_path: Path) -> None:
     with serving(write_trials(tmp_path, "async")) as server:
         assert await asyncio.to_thread(server.stop, signal.SIGINT) == 0
+
+
+def test_sigterm_while_it_starts_ends_it_as_well(tmp_path: Path) -> None:
+    folder = write_trials(tmp_path, "processes")
+    # Loads at once here, and slowly in the process that workers are made by.
+    slow = "import sys, time\nif 'template' in ' '.join(sys.orig_argv):\n    time.sleep(60)\n"
+    (folder / "env.py").write_text(slow + (folder / "env.py").read_text())
+    command = [sys.executable, "-m", "agent_env.cli.main", "serve", str(folder), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (below := psutil.Process(server.pid).children(recursive=True)) or len(below) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        server.terminate()
+        output, errors = server.communicate(timeout=30)
+        assert (server.returncode, output, errors) == (0, "", "")
+        assert not any(is_alive(process.pid) for process in below)
+    finally:
+        server.kill()
+        server.communicate()
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import httpx
 import pytest
 
 from agent_env.bundle import load_bundle
-from agent_env.openenv import build_app
+from agent_env.openenv import bodies, build_app
 from support.trials import write_trials
 
 
@@ -122,6 +123,19 @@ async def test_a_body_is_bounded(http: httpx.AsyncClient) -> None:
     answer = await http.post("/trials/tasks", content=b'{"split": "' + b"x" * 70_000 + b'"}')
     assert answer.status_code == 413
     assert "65536" in answer.json()["detail"]
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT", 0.05)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60)
+
+    answer = await http.post("/trials/tasks", content=body())
+    assert answer.status_code == 408
 
 
 async def test_the_other_routes(http: httpx.AsyncClient) -> None:
