@@ -16,7 +16,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-START_TIMEOUT = 60.0
+START_TIMEOUT = 100.0
 STOP_TIMEOUT = 30.0
 
 

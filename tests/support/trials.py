@@ -58,6 +58,14 @@ class Trials(Environment):
         return "awake"
 
     @tool
+    def hold(self, path: str) -> str:
+        """Block until there is a file of that name."""
+        self.write("hold")
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        return "released"
+
+    @tool
     async def nap(self, seconds: float) -> str:
         """Wait for some time without blocking."""
         self.write("nap")

@@ -18,8 +18,12 @@ from agent_env.errors import EpisodeError
 
 _Answer = TypeVar("_Answer")
 
-JOIN_TIMEOUT = 1.0
+JOIN_TIMEOUT = 2.0
 """Seconds in which a host's threads must end when it closes; they are daemons, so the process can end without them."""
+
+
+CLOSING_TIMEOUT = 0.3
+"""Seconds for what still runs in a thread's loop when it is stopped, and again for what is then cancelled."""
 
 
 class Mailbox:
@@ -150,14 +154,16 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            leftover = asyncio.all_tasks(self._loop)
+            if leftover := asyncio.all_tasks(self._loop):
+                # What is just closing may finish; the rest is told to.
+                _, leftover = self._loop.run_until_complete(asyncio.wait(leftover, timeout=CLOSING_TIMEOUT))
             for task in leftover:
                 task.cancel()
             if leftover:
-                self._loop.run_until_complete(asyncio.wait(leftover, timeout=1.0))
+                self._loop.run_until_complete(asyncio.wait(leftover, timeout=CLOSING_TIMEOUT))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             with contextlib.suppress(TimeoutError):
-                self._loop.run_until_complete(asyncio.wait_for(self._loop.shutdown_default_executor(), 1.0))
+                self._loop.run_until_complete(asyncio.wait_for(self._loop.shutdown_default_executor(), CLOSING_TIMEOUT))
         finally:
             self._loop.close()
 

@@ -17,7 +17,7 @@ from agent_env.episode import Ended, Episode
 from agent_env.errors import EpisodeError, ScoreError
 from agent_env.hosting.host import Host, host_for
 from support.trials import write_trials
-from support.waiting import until
+from support.waiting import until, within
 
 MODES = ["async", "threads", "processes"]
 
@@ -80,14 +80,14 @@ async def test_failures_of_the_environment(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("score", ["nan", "inf", "2", "many"])
-async def test_a_bad_score_is_named(tmp_path: Path, mode: str, score: str) -> None:
+async def test_a_bad_score_is_named(tmp_path: Path, mode: str) -> None:
     async with hosting(tmp_path, mode) as (host, bundle):
-        episode = await started(host, bundle)
-        with pytest.raises(EpisodeError, match="first") as caught:
-            await episode.end_turn(score)
-        assert score == "many" or isinstance(caught.value, ScoreError)
-        await episode.close()
+        for score in ("nan", "inf", "2", "many"):
+            episode = await started(host, bundle)
+            with pytest.raises(EpisodeError, match="first") as caught:
+                await episode.end_turn(score)
+            assert score == "many" or isinstance(caught.value, ScoreError)
+            await episode.close()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -97,7 +97,7 @@ async def test_environments_run_beside_each_other_and_away_from_this_thread(tmp_
         began = time.monotonic()
         naps = [episode.call("nap", {"seconds": 1.0}) for episode in episodes]
         assert {result.text for result in await asyncio.gather(*naps)} == {"awake"}
-        assert time.monotonic() - began < 5.0
+        assert time.monotonic() - began < within(5.0)
         places = [(await episode.call("where", {})).data for episode in episodes]
         here = {"pid": os.getpid(), "thread": threading.get_ident()}
         assert here not in places

@@ -123,7 +123,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestMachine.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
 def test_the_message_is_openenvs(clock: Clock) -> None:

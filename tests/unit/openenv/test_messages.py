@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_env.errors import EpisodeError
@@ -120,11 +120,15 @@ def test_what_openenv_refuses_is_refused(frame: dict[str, Any]) -> None:
     assert refused(json.dumps(frame))["code"] == "VALIDATION_ERROR"
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
-    )
+any_json = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
 )
+
+
+@settings(max_examples=40)
+@given(any_json)
 def test_any_other_json_is_refused(value: Any) -> None:
     assert refused(json.dumps(value))["code"] in ("INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR")
 

@@ -10,20 +10,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from support.servers import Server, client, serving
 from support.trials import write_trials
+from support.waiting import within
 
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = write_trials(tmp_path_factory.mktemp("trials"), "async", max_answer=6 * MEBIBYTE)
-    with serving(folder, "--max-sessions", "1", "--admission-timeout", "0.5", "--peer-timeout", "2") as server:
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trials(tmp_path_factory.mktemp("trials"), "async", max_answer=6 * MEBIBYTE)
+
+
+@pytest.fixture(scope="module")
+def server(trials: Path) -> Iterator[Server]:
+    # Patient: these clients are busy, not gone.
+    with serving(trials, "--peer-timeout", "100") as server:
         yield server
 
 
@@ -86,7 +93,12 @@ sys.stdin.read()
 """
 
 
-async def test_a_client_that_freezes_before_a_large_answer_is_cut_off(server: Server) -> None:
+async def test_a_client_that_freezes_before_a_large_answer_is_cut_off(trials: Path) -> None:
+    with serving(trials, "--max-sessions", "1", "--admission-timeout", "0.5", "--peer-timeout", "3") as server:
+        await freeze(server)
+
+
+async def freeze(server: Server) -> None:
     step = json.dumps(
         {"type": "step", "data": {"type": "call_tool", "tool_name": "big", "arguments": {"size": 5 << 20}}}
     )
@@ -102,8 +114,7 @@ async def test_a_client_that_freezes_before_a_large_answer_is_cut_off(server: Se
             async with client(server.ws) as newcomer:
                 if "code" not in await newcomer.ask("state"):
                     break
-            assert time.monotonic() - frozen < 20
-        assert time.monotonic() - frozen < 8
+            assert time.monotonic() - frozen < within(20)
     finally:
         process.kill()
         process.communicate()

@@ -19,7 +19,7 @@ from agent_env.errors import InputError
 from agent_env.openenv.server import listen, url_of
 from support.servers import Server, client, serving
 from support.trials import write_trials
-from support.waiting import until
+from support.waiting import until, within
 
 MODES = ["async", "threads", "processes"]
 
@@ -75,7 +75,7 @@ async def test_sigterm_ends_everything_within_a_bounded_time(tmp_path: Path, mod
                 assert caught.value.rcvd is not None
                 assert caught.value.rcvd.code == 1012
         assert status == 0
-        assert took < 12
+        assert took < within(12)
         assert sorted(seen) == sorted((1012, tool) for tool in steps)
         assert below
         assert not any(map(is_alive, below))
@@ -129,7 +129,7 @@ async def test_two_seconds_after_sigkill_no_process_is_left(tmp_path: Path, mode
             await asyncio.to_thread(server.stop, signal.SIGKILL)
             killed = time.monotonic()
             await until(lambda: not any(map(is_alive, below)))
-            assert time.monotonic() - killed < 2.0
+            assert time.monotonic() - killed < within(2.0)
 
 
 async def test_what_an_environment_left_running_ends_with_the_server(tmp_path: Path) -> None:
@@ -145,18 +145,18 @@ async def test_what_an_environment_left_running_ends_with_the_server(tmp_path: P
 async def test_it_serves_while_an_environment_blocks_its_loop(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()
-    with serving(write_trials(tmp_path / "trials", "async", log=str(log)), "--peer-timeout", "3") as server:
+    with serving(write_trials(tmp_path / "trials", "async", log=str(log))) as server:
         async with client(server.ws) as guest, client(server.ws) as idle:
             await idle.ask("state")
             await guest.reset()
-            await guest.send_call("sleep", seconds=6)
+            await guest.send_call("sleep", seconds=12)
             await until(lambda: "sleep" in log.read_text())
             began = time.monotonic()
             async with httpx.AsyncClient(trust_env=False) as http:
                 assert (await http.get(server.url + "/health")).json() == {"status": "healthy"}
             assert (await idle.ask("state"))["done"] is False
-            assert time.monotonic() - began < 2
-            # Pings go on as well: after twice what a dead peer is given, both sessions are there.
+            assert time.monotonic() - began < within(2)
+            # Pings go on as well: after longer than a dead peer is given, both sessions are there.
             assert (await guest.receive())["data"]["observation"]["result"]["data"] == "awake"
             assert (await idle.ask("state"))["done"] is False
 

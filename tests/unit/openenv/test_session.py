@@ -20,7 +20,7 @@ from agent_env.openenv.session import Session
 from agent_env.openenv.sessions import Sessions
 from support.bundles import jsonl
 from support.trials import write_trials
-from support.waiting import until
+from support.waiting import until, within
 
 
 class Player:
@@ -266,11 +266,11 @@ async def test_an_answer_that_is_too_long_for_a_message_is_a_failure_that_says_s
 
 
 async def test_a_deadline_ends_the_episode(tmp_path: Path) -> None:
-    async with playing(write_trials(tmp_path, limit=0.3)) as player:
+    async with playing(write_trials(tmp_path, limit=2)) as player:
         await player.reset()
         began = time.monotonic()
         error = failure(await player.call("nap", seconds=60))
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < within(10)
         assert "tool 'nap'" in error
         assert "call_timeout" in error
         assert "reset_timeout" in failure(await player.reset("train", 3))
@@ -287,18 +287,18 @@ async def test_each_environment_is_closed_once(player: Player, tmp_path: Path) -
 
 
 async def test_closing_a_session_does_not_wait_for_an_environment_that_does_not_close(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+    log, gate = tmp_path / "log", tmp_path / "gate"
     async with playing(write_trials(tmp_path, log=str(log))) as player:
         await player.reset()
-        step = asyncio.create_task(player.call("sleep", seconds=3))
-        await until(lambda: "sleep" in log.read_text())
-        began = time.monotonic()
+        step = asyncio.create_task(player.call("hold", path=str(gate)))
+        await until(lambda: "hold" in log.read_text())
         step.cancel()
         await asyncio.wait([step])
+        # Returns, though the thread is in the tool for as long as the gate is closed.
         await player.session.close()
-        assert time.monotonic() - began < 2.5
         assert "close" not in log.read_text()
-    await until(lambda: "close" in log.read_text())
+        gate.touch()
+        await until(lambda: "close" in log.read_text())
 
 
 async def test_a_session_closed_by_another_task_cancels_what_it_is_answering(player: Player, tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from websockets.exceptions import ConnectionClosed
 
 from support.servers import Client, Server, client, serving
 from support.trials import write_trials
-from support.waiting import until
+from support.waiting import until, within
 
 SLOTS = 2
+FEW_SLOTS = ["--max-sessions", str(SLOTS), "--admission-timeout", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +31,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Iterator[Server]:
+    # Patient: these clients are busy, not gone.
     folder = write_trials(tmp_path_factory.mktemp("trials"), "threads", log=str(log))
-    options = ["--max-sessions", str(SLOTS), "--admission-timeout", "1", "--peer-timeout", "3"]
-    with serving(folder, *options) as server:
+    with serving(folder, *FEW_SLOTS, "--peer-timeout", "100") as server:
         yield server
 
 
@@ -169,7 +170,7 @@ async def test_a_client_that_goes_away_frees_its_slot_at_once(server: Server, lo
         await other.ask("state")
         async with client(server.ws) as guest:
             await guest.reset()
-            await guest.send_call(tool, seconds=5 if tool == "sleep" else 60)
+            await guest.send_call(tool, seconds=30 if tool == "sleep" else 60)
             await until(lambda: tool in log.read_text())
             if how == "abort":
                 # A reset instead of a close frame, as from a process that was killed.
@@ -182,7 +183,7 @@ async def test_a_client_that_goes_away_frees_its_slot_at_once(server: Server, lo
             left = time.monotonic()
             async with client(server.ws) as newcomer:
                 assert (await newcomer.reset())["done"] is False
-                assert time.monotonic() - left < 1.0
+                assert time.monotonic() - left < within(1.0)
     if tool == "nap":
         await until(lambda: "cancelled" in log.read_text())
 
@@ -202,8 +203,13 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("tool", [{"tool_name": "nap", "arguments": {"seconds": 60}}, {"tool_name": "echo"}])
 async def test_a_frozen_client_loses_its_slot_even_inside_a_step(
-    server: Server, log: Path, tool: dict[str, object]
+    tmp_path: Path, log: Path, tool: dict[str, object]
 ) -> None:
+    with serving(write_trials(tmp_path, "threads", log=str(log)), *FEW_SLOTS, "--peer-timeout", "3") as server:
+        await freeze(server, tool)
+
+
+async def freeze(server: Server, tool: dict[str, object]) -> None:
     step = json.dumps({"type": "step", "data": {"type": "call_tool", **tool}})
     command = [sys.executable, "-c", FROZEN, server.ws, step]
     async with client(server.ws) as other:
@@ -218,9 +224,8 @@ async def test_a_frozen_client_loses_its_slot_even_inside_a_step(
                 async with client(server.ws) as newcomer:
                     if "code" not in await newcomer.ask("state"):
                         break
-                assert time.monotonic() - frozen < 15
-            # The keepalive of this server gives up after 3 s; the rest is for a machine that is busy.
-            assert time.monotonic() - frozen < 3 + 3
+                # Its keepalive gives up after 3 s; a step of a minute holds the slot no longer than that.
+                assert time.monotonic() - frozen < within(6)
         finally:
             process.kill()
             process.communicate()
