@@ -112,10 +112,12 @@ async def test_stopping_cancels_what_still_runs() -> None:
         finally:
             ended.set()
 
-    thread.begin(waits)
+    job = thread.begin(waits)
     await thread.begin(asyncio.sleep, 0).done
     assert await join_all([thread]) == 0
     assert ended.is_set()
+    with pytest.raises(EpisodeError, match="CancelledError"):
+        await job.done
     assert not thread.alive
     # What is asked of it now is dropped, and nothing breaks.
     thread.begin(waits)
