@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +37,7 @@ class ThreadHost:
         self._limit = 2 * capacity
         self._idle: list[LoopThread] = []
         self._busy: set[LoopThread] = set()
-        self._given_up: dict[LoopThread, float] = {}
+        self._given_up: dict[LoopThread, asyncio.TimerHandle] = {}
         self._made = 0
         self._closed = False
 
@@ -77,18 +76,16 @@ class ThreadHost:
 
     def _leave(self, thread: LoopThread) -> None:
         self._busy.discard(thread)
-        self._given_up[thread] = time.monotonic()
-        asyncio.get_running_loop().call_later(PATIENCE, self._report, thread)
+        self._given_up[thread] = asyncio.get_running_loop().call_later(PATIENCE, self._report, thread)
 
     def _come_back(self, thread: LoopThread) -> None:
-        self._given_up.pop(thread, None)
+        self._given_up.pop(thread).cancel()
         if not self._closed:
             self._idle.append(thread)
 
     def _report(self, thread: LoopThread) -> None:
-        since = self._given_up.get(thread)
-        if since is not None and not self._closed:
+        if not self._closed:
             logger.warning(
-                "thread %s is still in code of %r %.0f s after its episode ended; %d such threads, %d threads at most",
-                *(thread.name, self._bundle.name, time.monotonic() - since, self.given_up, self._limit),
+                "thread %s is still in code of %r %g s after its episode ended; %d such threads, %d threads at most",
+                *(thread.name, self._bundle.name, PATIENCE, self.given_up, self._limit),
             )

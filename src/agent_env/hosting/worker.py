@@ -49,10 +49,11 @@ async def _serve(connection: socket.socket, handle: LocalHandle) -> None:
         try:
             (length,) = pipe.LENGTH.unpack(await reader.readexactly(pipe.LENGTH.size))
             request = pipe.decode_request(await reader.readexactly(length))
-        except asyncio.IncompleteReadError:
+            writer.write(await _answer(handle, request))
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            # The server is done with this episode.
             return
-        writer.write(await _answer(handle, request))
-        await writer.drain()
         if request.do == "close":
             return
 
