@@ -20,14 +20,23 @@ class Stopped(BaseException):
 
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
-    """Within, SIGINT, SIGTERM and SIGHUP raise `Stopped` in the main thread."""
+    """Within, SIGINT, SIGTERM and SIGHUP raise `Stopped` in the main thread; it also comes out if code on the way
+    made another exception of it, as the import of a compiled module does."""
+    asked: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
+        asked.append(number)
         raise Stopped(number)
 
     before = {number: signal.signal(number, stop) for number in _ASKED}
     try:
         yield
+    except Stopped:
+        raise
+    except BaseException as made_of_it:
+        if asked:
+            raise Stopped(asked[0]) from made_of_it
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

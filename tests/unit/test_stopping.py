@@ -26,3 +26,18 @@ def test_a_second_one_waits_for_the_end():
         with pytest.raises(Stopped):
             os.kill(os.getpid(), signal.SIGTERM)
     assert done == ["tidied"]
+
+
+def test_it_comes_out_of_code_that_makes_another_exception_of_it():
+    with pytest.raises(Stopped) as stopped, stopping():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException:
+            raise ImportError("initialization of a compiled module failed") from None
+    assert stopped.value.number == signal.SIGTERM
+    assert isinstance(stopped.value.__cause__, ImportError)
+
+
+def test_a_failure_that_nobody_asked_for_comes_out_as_it_is():
+    with pytest.raises(ImportError), stopping():
+        raise ImportError("no such module")
