@@ -26,8 +26,9 @@ train: venv ## train a policy on GridSim and report on held-out days (SEED=1 RUN
 
 test: lint types unit-test interop-test verl-test ## every check that runs here: lint, types, all test tiers
 
-lint: venv ## ruff
+lint: venv ## ruff: rules and format
 	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
 
 types: venv ## mypy, strict outside the trainers
 	$(BIN)/python -m mypy

@@ -135,7 +135,4 @@ def test_five_steps(bundle: str, policy: Path, tmp_path: Path, report: Callable[
 def follow_ups(trace: Trace) -> list[tuple[int, int]]:
     """Of each generation but a rollout's first: the tokens of the prompt before it, and those it found cached."""
     generations = trace.info["generations"]
-    return [
-        (before["prompt_tokens"], after["cached_tokens"])
-        for before, after in itertools.pairwise(generations)
-    ]
+    return [(before["prompt_tokens"], after["cached_tokens"]) for before, after in itertools.pairwise(generations)]
