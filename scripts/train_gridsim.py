@@ -30,9 +30,9 @@ from agent_env.training.verl.runfolder import RunFolder
 BUNDLE, STEPS = "gridsim", 40
 
 OVERRIDES = (
-    # A conversation has about 240 tokens, 60 of them in the prompt; a plan and two short messages are the model's.
-    "data.max_prompt_length=128",
-    "data.max_response_length=384",
+    # A conversation has about 240 tokens, 60 of them in the prompt; verl pads each to the limits.
+    "data.max_prompt_length=64",
+    "data.max_response_length=256",
 )
 
 

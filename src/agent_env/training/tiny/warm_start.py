@@ -12,11 +12,13 @@ import json
 import math
 import random
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from transformers import DynamicCache, Qwen3ForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from agent_env.bundle import Bundle
 from agent_env.errors import InputError
@@ -27,6 +29,7 @@ from agent_env.training.tiny.model import new_model
 from agent_env.training.tiny.tokenizer import blank_tokenizer, learn_tokenizer
 
 BATCH = 16  # conversations a step
+PARTS = 2  # of a step's conversations, each computed by a thread of its own
 PLAYS = 1600  # over all tasks, about: in the default number of steps each is seen three times
 READ = 400  # conversations the tokenizer is learned from
 PEAK = 3e-3  # learning rate, reached after _RISE steps and falling to a tenth of it along a cosine
@@ -95,7 +98,7 @@ def warm_start(
                 f"task {conversation.task!r} is played in {len(tokens.ids)} tokens, and the tiny model reads "
                 f"{model.config.max_position_embeddings}: shorten its prompts or the tools' answers"
             )
-    with _one_thread():
+    with _one_thread_each():
         losses = list(learn(model, samples, steps=steps, seed=seed, progress=progress))
     last = losses[-max(1, steps // 10) :]
     made = WarmStart(
@@ -110,6 +113,7 @@ def warm_start(
         demonstrated=sum(conversation.reward for conversation in conversations) / len(conversations),
         loss=sum(last) / len(last),
     )
+    disable_progress_bar()  # of writing: it takes no time worth one
     with replacing(out, stale=lambda file: False) as folder:
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
@@ -118,8 +122,8 @@ def warm_start(
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums come out the same on every number of cores; a model of this size is not much faster on two anyway."""
+def _one_thread_each() -> Iterator[None]:
+    """Torch computes in the calling thread alone: sums come out the same on every number of cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -131,21 +135,34 @@ def _one_thread() -> Iterator[None]:
 def learn(
     model: Qwen3ForCausalLM, samples: Sequence[Tokens], *, steps: int, seed: int, progress: Progress
 ) -> Iterator[float]:
-    """Train a model on what is said in `samples`, `BATCH` of them a step; yields each step's loss, nats a token."""
+    """Train a model on what is said in `samples`, `BATCH` of them a step; yields each step's loss, nats a token.
+
+    A step's conversations are computed in `PARTS`, side by side: always so many, and added up in their order, so that
+    the same model comes out on every number of cores.
+    """
     order = _shuffled(samples, random.Random(f"order {seed}"))
     shared = shared_start(samples)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.95), weight_decay=0.01)
+    weights = list(model.parameters())
+    optimizer = torch.optim.AdamW(weights, lr=PEAK, betas=(0.9, 0.95), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
+
+    def part(batch: Sequence[Tokens]) -> tuple[float, tuple[torch.Tensor, ...]]:
+        loss = cross_entropy(model, batch, shared)
+        return loss.item(), torch.autograd.grad(loss, weights)
+
     model.train()
-    for step in range(steps):
-        loss = cross_entropy(model, [next(order) for _ in range(BATCH)], shared)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        progress("learning", step + 1, steps)
-        yield loss.item()
+    with ThreadPoolExecutor(PARTS) as pool:
+        for step in range(steps):
+            batch = [next(order) for _ in range(BATCH)]
+            said = sum(sum(sample.mask) for sample in batch)
+            parts = list(pool.map(part, [batch[number::PARTS] for number in range(PARTS)]))
+            for place, weight in enumerate(weights):
+                weight.grad = sum((gradients[place] for _, gradients in parts[1:]), parts[0][1][place]) / said
+            torch.nn.utils.clip_grad_norm_(weights, 1.0)
+            optimizer.step()
+            schedule.step()
+            progress("learning", step + 1, steps)
+            yield sum(loss for loss, _ in parts) / said
     model.eval()
 
 
@@ -159,7 +176,7 @@ def shared_start(samples: Sequence[Tokens]) -> int:
 
 
 def cross_entropy(model: Qwen3ForCausalLM, samples: Sequence[Tokens], shared: int) -> torch.Tensor:
-    """Mean over the tokens said in a batch, nats.
+    """Sum over the tokens said in a batch, nats.
 
     The first `shared` tokens are computed once for all: system prompt and tools are a good part of a conversation.
     Padding is on the right, where causal attention never sees it.
@@ -173,7 +190,9 @@ def cross_entropy(model: Qwen3ForCausalLM, samples: Sequence[Tokens], shared: in
         cache.batch_repeat_interleave(len(samples))
     hidden = model.model(input_ids=ids[:, shared:], past_key_values=cache, use_cache=True).last_hidden_state[:, :-1]
     targets = said[:, shared + 1 :]
-    return torch.nn.functional.cross_entropy(model.lm_head(hidden[targets]), ids[:, shared + 1 :][targets])
+    return torch.nn.functional.cross_entropy(
+        model.lm_head(hidden[targets]), ids[:, shared + 1 :][targets], reduction="sum"
+    )
 
 
 def _shuffled(samples: Sequence[Tokens], rng: random.Random) -> Iterator[Tokens]:

@@ -12,7 +12,7 @@ from agent_env.errors import InputError
 from agent_env.training.tiny.conversations import Tokens
 from agent_env.training.tiny.model import new_model
 from agent_env.training.tiny.tokenizer import learn_tokenizer
-from agent_env.training.tiny.warm_start import BATCH, PLAYS, cross_entropy, shared_start, warm_start
+from agent_env.training.tiny.warm_start import BATCH, PLAYS, cross_entropy, learn, shared_start, warm_start
 from support.bundles import TOML, jsonl, task, write_bundle
 
 DEMONSTRATOR = """
@@ -94,14 +94,30 @@ def test_computing_the_shared_start_once_changes_nothing():
         loss.backward()
         losses.append(loss.item())
         gradients.append(model.model.layers[0].self_attn.k_proj.weight.grad.clone())
-    # By transformers' own loss, a sample at a time: the mean over all six tokens that are said.
+    # By transformers' own loss, a sample at a time: the sum over all six tokens that are said.
     total = 0.0
     for sample in samples:
         ids = torch.tensor([sample.ids])
         labels = torch.where(torch.tensor([sample.mask]), ids, -100)
         total += model(input_ids=ids, labels=labels).loss.item() * sum(sample.mask)
-    assert losses == [pytest.approx(total / 6, abs=1e-5)] * 2
-    assert torch.allclose(gradients[0], gradients[1], atol=1e-6)
+    assert losses == [pytest.approx(total, abs=5e-5)] * 2
+    assert torch.allclose(gradients[0], gradients[1], atol=5e-6)
+
+
+def test_a_step_in_parts_is_the_step_of_the_whole_batch():
+    # Parts that say different amounts: each token of the batch weighs the same all the same.
+    samples = [Tokens(tuple(range(7, 11 + n)), (False,) * 3 + (True,) * (n + 1)) for n in range(BATCH)]
+    whole = new_model(learn_tokenizer(["x"]), seed=0)
+    mean = cross_entropy(whole, samples, 0) / sum(n + 1 for n in range(BATCH))
+    mean.backward()
+    torch.nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
+    model = new_model(learn_tokenizer(["x"]), seed=0)
+    told = []
+    (loss,) = learn(model, samples, steps=1, seed=0, progress=lambda *step: told.append(step))
+    assert loss == pytest.approx(mean.item(), abs=1e-5)
+    assert told == [("learning", 1, 1)]
+    for ours, theirs in zip(model.parameters(), whole.parameters(), strict=True):
+        assert torch.allclose(ours.grad, theirs.grad, atol=1e-6)
 
 
 def test_a_conversation_that_is_too_long_names_its_task(tmp_path):

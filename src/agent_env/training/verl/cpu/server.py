@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 from verl.utils import normalize_token_ids
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.torch_dtypes import PrecisionType
@@ -64,6 +65,7 @@ class RolloutServer:
         options = ServerOptions.read(rollout.engine_kwargs.get("hf_cpu") or {})
         if options.threads:
             torch.set_num_threads(options.threads)
+        disable_progress_bar()  # of loading: it takes no time worth one
         self._rollout = rollout
         self._budget = rollout.prompt_length + rollout.response_length
         self._generator = Generator(
