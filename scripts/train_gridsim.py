@@ -88,7 +88,8 @@ def _greedy(models: Mapping[int, Path], seed: int, tell: Tell) -> dict[int, Mean
     """The mean reward of each model on the held-out days, by the keys of `models`."""
     # verl would warn of every call that the model writes badly.
     os.environ.setdefault("VERL_LOGGING_LEVEL", "ERROR")
-    from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
+    from agent_env.training.verl.cpu.asked import evaluation_config
+    from agent_env.training.verl.cpu.evaluate import evaluate, rows_of
 
     configs = {step: evaluation_config(str(model), seed=seed, overrides=OVERRIDES) for step, model in models.items()}
     with rows_of(BUNDLE, configs[0], progress=tell) as data:

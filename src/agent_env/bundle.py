@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from agent_env import rewards
 from agent_env.environment import Environment
-from agent_env.errors import BundleError, InputError, Problem
+from agent_env.errors import BundleError, InputError, Problem, Problems
 from agent_env.loading import BundleModules, LoadError
 from agent_env.manifest import Hosting, Limits, ManifestFile, read_manifest
 from agent_env.rewards import Reward
@@ -81,6 +81,23 @@ class Bundle:
             known = ", ".join(["all", *self.splits])
             raise InputError(f"bundle {self.name!r} has no split {split!r}; its splits are {known}")
         return self.splits[split]
+
+    def to_demonstrate(self, split: str) -> Sequence[Task]:
+        """The tasks of a split, for the demonstrator to play.
+
+        Raises:
+            InputError: there is no demonstrator, no such split, or no task in it; all problems at once.
+        """
+        problems = Problems()
+        if self.demonstrator is None:
+            what = f"bundle {self.name!r} has no demonstrator.py, and a warm start imitates one"
+            fix = "write it (the built-in bundles show how), or start from a model that can already play"
+            problems.append(Problem("", what, fix))
+        tasks = problems.of(lambda: self.tasks(split))
+        if tasks is not None and not tasks:
+            problems.append(Problem("", f"split {split!r} of bundle {self.name!r} has no task to demonstrate"))
+        problems.settle()
+        return tasks or ()
 
     def toolset(self, task: Task) -> Toolset:
         """The tools `task` is played with."""

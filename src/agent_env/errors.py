@@ -11,10 +11,11 @@ A model's own mistake (an unknown tool, malformed arguments) is none of these: i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
+T = TypeVar("T")
 Remedy = Literal["wait", "replay", "stop"]
 
 
@@ -52,6 +53,23 @@ class InputError(AgentEnvError):
 
     def __str__(self) -> str:
         return "\n".join(str(p) if p.where else p.what + (f" ({p.fix})" if p.fix else "") for p in self.problems)
+
+
+class Problems(list[Problem]):
+    """The problems that several checks of one input find, gathered so that they are reported at once."""
+
+    def of(self, check: Callable[[], T]) -> T | None:
+        """What a check returns; None if it raises `InputError`, whose problems are kept."""
+        try:
+            return check()
+        except InputError as error:
+            self += error.problems
+            return None
+
+    def settle(self) -> None:
+        """Raises InputError with all problems, if there are any."""
+        if self:
+            raise InputError(self)
 
 
 class BundleError(InputError):

@@ -11,7 +11,8 @@ from agent_env import load_bundle
 from agent_env.errors import InputError
 from agent_env.training.tiny.conversations import demonstrate
 from agent_env.training.tiny.warm_start import warm_start
-from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
+from agent_env.training.verl.cpu.asked import evaluation_config
+from agent_env.training.verl.cpu.evaluate import evaluate, rows_of
 from support.bundles import ENV, TOML, jsonl, task, write_bundle
 
 DEMONSTRATOR = """
@@ -87,7 +88,7 @@ def test_what_cannot_be_evaluated(counter, rows, tmp_path):
         evaluate(evaluation_config(str(model)), rows, "test", temperature=0.0)
     with pytest.raises(InputError, match="is set by agent-env"):
         evaluation_config(str(model), overrides=["actor_rollout_ref.model.path=other"])
-    with pytest.raises(InputError, match="cannot be loaded"), rows_of("gridsim", evaluation_config(str(tmp_path))):
+    with pytest.raises(InputError, match="holds no tokenizer"), rows_of("gridsim", evaluation_config(str(tmp_path))):
         pass
 
 
@@ -106,4 +107,4 @@ def test_the_command(counter):
     }
     bad = subprocess.run([*command, "--split", "nope"], capture_output=True, text=True, timeout=110, check=False)
     assert bad.returncode == 2
-    assert "the server has no split 'nope'" in bad.stderr
+    assert "--split: " in bad.stderr

@@ -29,19 +29,22 @@ def command(
     """Play each task of a split once with MODEL on the CPU, by the loop that training uses; print the mean reward."""
     import os
 
+    from agent_env.cli.command import stoppable
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import MissingExtra
+    from agent_env.training.verl.cpu.asked import checked
 
     # verl would warn of every call that a model writes badly; the model is told, and the reward says how it went.
     os.environ.setdefault("VERL_LOGGING_LEVEL", "ERROR")
-    try:
-        from agent_env.training.verl.cpu.evaluate import evaluate, evaluation_config, rows_of
-    except ModuleNotFoundError as error:
-        raise MissingExtra("cpu", error.name or "verl") from error
-
-    config = evaluation_config(model, seed=seed, overrides=tuple(overrides or ()))
-    with progress_bars() as progress, rows_of(source, config, token_var=token_var, progress=progress) as data:
-        found = evaluate(config, data, split, temperature=temperature, n=n, progress=progress)
+    with stoppable("nothing was kept"):
+        own = tuple(overrides or ())
+        config = checked(source, model, split, seed=seed, overrides=own, token_var=token_var)
+        try:
+            from agent_env.training.verl.cpu.evaluate import evaluate, rows_of
+        except ModuleNotFoundError as error:
+            raise MissingExtra("cpu", error.name or "verl") from error
+        with progress_bars() as progress, rows_of(source, config, token_var=token_var, progress=progress) as data:
+            found = evaluate(config, data, split, temperature=temperature, n=n, progress=progress)
     mean = found.mean
     if as_json:
         told = {"mean": mean.mean, "stderr": mean.stderr, "n": mean.n, "failed": len(found.failures)}

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from agent_env.cli import check, eval, new, serve, train, warm_start
+from agent_env.cli.command import Command
 from agent_env.errors import AgentEnvError
 
 app = typer.Typer(
@@ -27,12 +28,12 @@ def _group() -> None:
     """From an environment and its tasks to a trained agent."""
 
 
-app.command("new")(new.command)
-app.command("check")(check.command)
-app.command("serve")(serve.command)
-app.command("warm-start")(warm_start.command)
-app.command("train")(train.command)
-app.command("eval")(eval.command)
+app.command("new", cls=Command)(new.command)
+app.command("check", cls=Command)(check.command)
+app.command("serve", cls=Command)(serve.command)
+app.command("warm-start", cls=Command)(warm_start.command)
+app.command("train", cls=Command)(train.command)
+app.command("eval", cls=Command)(eval.command)
 
 
 def main() -> None:

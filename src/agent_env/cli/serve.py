@@ -31,11 +31,15 @@ def command(
     import logging
 
     from agent_env.bundle import load_bundle
+    from agent_env.errors import Problems
     from agent_env.openenv import build_app, serve
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    token = None if token_var is None else _token(token_var)
-    loaded = load_bundle(bundle)
+    problems = Problems()
+    token = None if token_var is None else problems.of(lambda: _token(token_var))
+    loaded = problems.of(lambda: load_bundle(bundle))
+    problems.settle()
+    assert loaded is not None
     app = build_app(loaded, token=token, max_sessions=max_sessions, admission_timeout=admission_timeout)
     try:
         is_loopback = ipaddress.ip_address(host).is_loopback

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -35,25 +36,18 @@ def command(
     Stopped or killed, the same command goes on from the last checkpoint.
     """
     from agent_env.cli.progress import progress_bars
-    from agent_env.errors import InputError, Problem
+    from agent_env.errors import Problems
     from agent_env.stopping import Stopped
     from agent_env.training.verl import launch
-    from agent_env.training.verl.plan import TrainOptions
+    from agent_env.training.verl.plan import TrainOptions, checked
 
-    missing = [
-        Problem(option, "is missing", fix)
-        for option, given, fix in (
-            ("--model", model, "`agent-env warm-start BUNDLE OUT` makes a tiny one"),
-            ("--run", run, "name the run: its folder is runs/NAME"),
-        )
-        if not given
-    ]
-    if missing:
-        raise InputError(missing)
+    problems = Problems()
+    folder = problems.of(lambda: _folder(run))
     options = TrainOptions(
         source=source,
         model=model,
-        run=_folder(run),
+        # Without a usable name all else is checked for a run that is new.
+        run=folder or Path("runs") / secrets.token_hex(8),
         recipe=recipe,
         profile=profile,
         seed=seed,
@@ -63,6 +57,9 @@ def command(
         train_split=train_split,
         eval_split=eval_split,
     )
+    if problems:
+        problems.of(lambda: checked(options))
+        problems.settle()
     if dry_run:
         print(launch.dry_run(options))
         return
@@ -84,6 +81,8 @@ def _folder(name: str) -> Path:
     """The folder of a run. Raises InputError for a name with a slash, whose folder would be elsewhere."""
     from agent_env.errors import InputError, Problem
 
+    if not name:
+        raise InputError(Problem("--run", "is missing", "name the run: its folder is runs/NAME"))
     if Path(name).name != name:
         raise InputError(Problem("--run", f"{name!r} is no name for a run", "use letters, digits, . _ and -"))
     return Path("runs") / name

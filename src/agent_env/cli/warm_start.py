@@ -20,16 +20,26 @@ def command(
 ) -> None:
     """Teach a small Qwen3-architecture model to play BUNDLE from its demonstrator, and write it to OUT."""
     from agent_env.bundle import load_bundle
+    from agent_env.cli.command import stoppable
     from agent_env.cli.progress import progress_bars
-    from agent_env.errors import MissingExtra
+    from agent_env.errors import MissingExtra, Problems
+    from agent_env.training.folder import check_target
 
-    loaded = load_bundle(bundle)
-    try:
-        from agent_env.training.tiny.warm_start import warm_start
-    except ModuleNotFoundError as error:
-        raise MissingExtra("cpu", error.name or "torch") from error
-    with progress_bars() as progress:
-        made = warm_start(loaded, out, split=split, error_rate=error_rate, steps=steps, seed=seed, progress=progress)
+    with stoppable(f"{out} is as it was"):
+        problems = Problems(check_target(out))
+        loaded = problems.of(lambda: load_bundle(bundle))
+        if loaded is not None:
+            problems.of(lambda: loaded.to_demonstrate(split))
+        problems.settle()
+        assert loaded is not None
+        try:
+            from agent_env.training.tiny.warm_start import warm_start
+        except ModuleNotFoundError as error:
+            raise MissingExtra("cpu", error.name or "torch") from error
+        with progress_bars() as progress:
+            made = warm_start(
+                loaded, out, split=split, error_rate=error_rate, steps=steps, seed=seed, progress=progress
+            )
     print(
         f"wrote a model of {made.parameters:,} parameters and {made.vocabulary} tokens to {out}\n"
         f"it learned from {made.plays} plays with a mean reward of {made.demonstrated:.3f}; loss {made.loss:.3f}"

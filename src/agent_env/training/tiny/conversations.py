@@ -18,7 +18,6 @@ from transformers import PreTrainedTokenizerFast
 from agent_env.bundle import Bundle
 from agent_env.demonstrator import Call, Demonstration, PlayedTurn, play
 from agent_env.episode import Episode
-from agent_env.errors import InputError
 from agent_env.hosting.local import LocalHandle
 from agent_env.task import Task
 from agent_env.training.sessions import END_TURN
@@ -54,14 +53,7 @@ def demonstrate(
         InputError: the bundle has no demonstrator, no such split, or no task in it.
         EpisodeError: the environment or the demonstrator failed.
     """
-    if bundle.demonstrator is None:
-        raise InputError(
-            f"bundle {bundle.name!r} has no demonstrator.py, and a warm start imitates one: write it "
-            "(the built-in bundles show how), or start from a model that can already play"
-        )
-    tasks = bundle.tasks(split)
-    if not tasks:
-        raise InputError(f"split {split!r} of bundle {bundle.name!r} has no task to demonstrate")
+    tasks = bundle.to_demonstrate(split)
 
     async def play_all() -> list[Conversation]:
         rng, played = random.Random(f"plays {seed}"), []

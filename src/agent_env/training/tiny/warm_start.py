@@ -79,7 +79,7 @@ def warm_start(
         InputError: there is nothing to learn from, or `out` cannot be written.
         EpisodeError: the environment or the demonstrator failed.
     """
-    times = math.ceil(min(PLAYS, steps * BATCH) / max(1, len(bundle.tasks(split))))
+    times = math.ceil(min(PLAYS, steps * BATCH) / len(bundle.to_demonstrate(split)))
     conversations = demonstrate(
         bundle,
         split,

@@ -6,20 +6,22 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from agent_env.errors import AgentEnvError, InputError, Problem
+from agent_env.cli.command import Command, stoppable
+from agent_env.errors import AgentEnvError, InputError, Problem, Problems
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress
-from agent_env.training.verl.writer import LoopOptions, PromptOptions, write
+from agent_env.training.verl.writer import LoopOptions, PromptOptions, checked, write
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command()
+@app.command(cls=Command)
 def command(
     url: Annotated[str, typer.Argument(help="Of the task server, http://HOST:PORT.")],
     out: Annotated[Path, typer.Argument(help="Folder to write; files of an earlier run are replaced, others stay.")],
@@ -51,18 +53,25 @@ def command(
 
     The token is read from its variable, now and in every worker; it is in no file.
     """
-    shared = Shared(
-        url=url,
-        token_var=token_var,
-        connect_timeout=connect_timeout,
-        call_timeout=call_timeout,
-        reset_timeout=reset_timeout,
-    )
-    prompts = PromptOptions(tokenizer, _json_object(chat_template_kwargs), max_prompt_length)
+    problems = Problems()
+    server: dict[str, Any] = {
+        "token_var": token_var,
+        "connect_timeout": connect_timeout,
+        "call_timeout": call_timeout,
+        "reset_timeout": reset_timeout,
+    }
+    shared = problems.of(lambda: Shared(url, **server))
+    template_kwargs = problems.of(lambda: _json_object(chat_template_kwargs))
+    prompts = PromptOptions(tokenizer, template_kwargs or {}, max_prompt_length)
     # A worker's working folder is its own.
     loop = LoopOptions(attempts, None if traces is None else str(Path(traces).absolute()))
-    with _progress_bar() as progress:
-        written = write(shared, out, loop=loop, prompts=prompts, progress=progress)
+    with stoppable(f"{out} is as it was"):
+        if shared is None or problems:
+            problems.of(lambda: checked(shared, out, loop, prompts))
+            named = {name: f"--{name.replace('_', '-')}" for name in server}
+            raise InputError([replace(problem, where=named.get(problem.where, problem.where)) for problem in problems])
+        with _progress_bar() as progress:
+            written = write(shared, out, loop=loop, prompts=prompts, progress=progress)
     typer.echo(f"wrote {', '.join(written.files)} to {out}")
     if written.longest_prompt is not None:
         typer.echo(f"the longest prompt is {written.longest_prompt} tokens with its tools")

@@ -23,11 +23,12 @@ from agent_env.errors import AgentEnvError, InputError, Problem
 from agent_env.stopping import stopping
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress as Tell
-from agent_env.training.verl.plan import Plan, TrainOptions, check_splits, checked
+from agent_env.training.verl.plan import Plan, TrainOptions, checked
 from agent_env.training.verl.processes import Processes, ray_folder
 from agent_env.training.verl.progress import Progress
 from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomically
 from agent_env.training.verl.serving import serve_bundle
+from agent_env.training.verl.source import check_splits
 from agent_env.training.verl.writer import write
 
 ERROR = re.compile(r"(\(.*\) )?(\[rank\d+\]: +)?([\w.]*(Error|Exception|Exit)(\(\w+\))?|agent-env): ")
@@ -150,7 +151,7 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
     shared = Shared(url, options.token_var)
     try:
         rows = write(shared, fresh, loop=plan.loop(), prompts=plan.prompts(), progress=tell).rows
-        check_splits(options, rows)
+        check_splits(options.source, options.splits, rows)
         tasks = {split: _fingerprint(fresh / f"{split}.parquet") for split in (options.train_split, options.eval_split)}
         began = folder.read_config() or {}
         if began.get("tasks") not in (None, tasks) and folder.last_checkpoint() is not None:

@@ -6,19 +6,19 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from agent_env.errors import InputError, MissingExtra, Problem
-from agent_env.training.shared import Shared
+from agent_env.errors import InputError, Problem, Problems
 from agent_env.training.verl import settings
 from agent_env.training.verl.plugin import ENTRY_POINT
-from agent_env.training.verl.prompts import PromptCounter
+from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.runfolder import RunFolder
 from agent_env.training.verl.settings import Settings
+from agent_env.training.verl.source import check_source, is_url
 from agent_env.training.verl.writer import LOOP_FILE, LoopOptions, PromptOptions
 
 OWNED = {
@@ -68,7 +68,12 @@ class TrainOptions:
 
     @property
     def is_url(self) -> bool:
-        return "://" in self.source
+        return is_url(self.source)
+
+    @property
+    def splits(self) -> dict[str, str]:
+        """The splits that are asked for, by the option that does."""
+        return {"--train-split": self.train_split, "--eval-split": self.eval_split}
 
     def identity(self) -> dict[str, Any]:
         """What makes two starts the same run; more steps may be asked for later."""
@@ -161,33 +166,24 @@ def checked(options: TrainOptions) -> Plan:
         MissingExtra: verl, hydra or transformers is not installed.
         InputError: with all problems.
     """
-    problems: list[Problem] = []
-
-    def attempt(check: Callable[[], Any]) -> Any:
-        try:
-            return check()
-        except InputError as error:
-            problems.extend(error.problems)
-            return None
-
+    problems = Problems()
     folder = RunFolder(options.run)
-    recipe = attempt(lambda: settings.load("recipe", options.recipe))
-    profile = attempt(lambda: settings.load("profile", options.profile))
-    own = attempt(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
-    attempt(lambda: _check_numbers(options))
-    attempt(lambda: _check_source(options))
+    recipe = problems.of(lambda: settings.load("recipe", options.recipe))
+    profile = problems.of(lambda: settings.load("profile", options.profile))
+    own = problems.of(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
+    problems.of(lambda: _check_numbers(options))
+    problems.of(lambda: check_source(options.source, options.token_var, options.splits))
     problems += folder.check(options.identity())
     config = merged = None
     if recipe is not None and profile is not None and own is not None:
         merged = settings.defaults().over(profile).over(recipe).over(_of_the_run(options, folder)).over(own)
-        config = attempt(lambda: settings.compose(merged))
-        attempt(lambda: _check_plugin(merged.env))
+        config = problems.of(lambda: settings.compose(merged))
+        problems.of(lambda: _check_plugin(merged.env))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
-    attempt(lambda: _check_model(options.model, kwargs))
+    problems.of(lambda: check_model(options.model, "--model", kwargs))
     if config is not None:
-        attempt(lambda: _check_config(config))
-    if problems:
-        raise InputError(problems)
+        problems.of(lambda: _check_config(config))
+    problems.settle()
     assert merged is not None
     return Plan(options, folder, merged, config)
 
@@ -225,33 +221,6 @@ def _check_numbers(options: TrainOptions) -> None:
         raise InputError(problems)
 
 
-def _check_source(options: TrainOptions) -> None:
-    if options.is_url:
-        _ = Shared(options.source, options.token_var).token
-        return
-    from agent_env.bundle import load_bundle
-
-    splits = load_bundle(options.source).splits
-    check_splits(options, {name: len(tasks) for name, tasks in splits.items()})
-
-
-def check_splits(options: TrainOptions, tasks: Mapping[str, int]) -> None:
-    """Raises InputError if a split that is asked for has no tasks.
-
-    Args:
-        tasks: the number of tasks by split.
-    """
-    asked = (("--train-split", options.train_split), ("--eval-split", options.eval_split))
-    there = ", ".join(f"{name} ({count})" for name, count in tasks.items()) or "none"
-    problems = [
-        Problem(option, f"{options.source} has no tasks in split {split!r}", f"its splits: {there}")
-        for option, split in asked
-        if not tasks.get(split) and split != "all"
-    ]
-    if problems:
-        raise InputError(problems)
-
-
 def _check_plugin(env: Mapping[str, str | None]) -> None:
     """verl must find our plugin, where a run needs it: verl itself would only say that it knows no platform "cpu"."""
     if (env.get("VERL_PLATFORM") or "").lower() != "cpu":
@@ -264,31 +233,6 @@ def _check_plugin(env: Mapping[str, str | None]) -> None:
     if not any(point.name == ENTRY_POINT for point in entry_points(group="verl.plugins")):
         what = "this installation of agent-env has no entry point in the group verl.plugins"
         raise InputError(Problem("agentenv-rl", what, "install it again: pip install 'agentenv-rl[cpu]'"))
-
-
-def _check_model(model: str, template_kwargs: Mapping[str, Any]) -> None:
-    where = Path(model)
-    looks_like_a_path = model.startswith((".", "/", "~")) or model.count("/") != 1
-    if not where.is_dir():
-        if where.exists() or looks_like_a_path:
-            raise InputError(Problem(f"model {model!r}", "is no folder", "name one with a model and its tokenizer"))
-    else:
-        problems = []
-        if not (where / "config.json").is_file():
-            problems.append(Problem(f"model {model!r}", "holds no config.json", "name a folder with a model"))
-        if not any((*where.glob("*.safetensors"), *where.glob("*.bin"))):
-            problems.append(Problem(f"model {model!r}", "holds no weights (*.safetensors, *.bin)"))
-        if problems:
-            raise InputError(problems)
-    try:
-        from transformers import AutoConfig
-    except ImportError as error:
-        raise MissingExtra("verl", "transformers") from error
-    PromptCounter(model, template_kwargs)
-    try:
-        AutoConfig.from_pretrained(model)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(Problem(f"model {model!r}", f"its config.json cannot be used: {error}")) from error
 
 
 def _check_config(config: Any) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agent_env.errors import InputError, MissingExtra, Problem
+from agent_env.errors import InputError, Problem
+from agent_env.training.verl.models import load_config, load_tokenizer
 
 BATCH = 256
 """Prompts tokenized at once: the tokenizer splits a batch over the cores."""
@@ -27,32 +28,24 @@ class PromptCounter:
     """Counts tokens by a model's tokenizer and chat template.
 
     Args:
-        model: a folder or a name on the Hugging Face hub.
+        model: a folder, or OWNER/NAME on the Hugging Face hub.
         template_kwargs: verl's ``data.apply_chat_template_kwargs``.
+        option: what named the model, for messages.
 
     Raises:
         MissingExtra: transformers is not installed.
         InputError: the tokenizer cannot be loaded, has no chat template, or the arguments are not the template's.
     """
 
-    def __init__(self, model: str, template_kwargs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, model: str, template_kwargs: Mapping[str, Any] | None = None, *, option: str = "--tokenizer"
+    ) -> None:
         kwargs = dict(template_kwargs or {})
         taken = sorted(VERLS_OWN & kwargs.keys())
         if taken:
             raise InputError(Problem("--chat-template-kwargs", f"verl sets {', '.join(taken)} itself"))
-        try:
-            from transformers import AutoTokenizer
-        except ImportError as error:
-            raise MissingExtra("verl", "transformers") from error
-        try:
-            self._tokenizer = AutoTokenizer.from_pretrained(model)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise InputError(Problem(f"tokenizer {model!r}", f"cannot be loaded: {first}")) from error
-        if not self._tokenizer.chat_template:
-            fix = "use an instruct model, or one with a chat_template in its tokenizer_config.json"
-            raise InputError(Problem(f"tokenizer {model!r}", "has no chat template", fix))
-        self._model, self._kwargs = model, kwargs
+        self._tokenizer = load_tokenizer(model, option)
+        self._where, self._kwargs = f"{option} {model!r}", kwargs
 
     def count(
         self,
@@ -115,8 +108,22 @@ class PromptCounter:
             )
         except Exception as error:  # a template is a program: it raises what it likes
             said = f"its chat template refuses {messages[-1]['content'][:60]!r}: {error}"
-            raise InputError(Problem(f"tokenizer {self._model!r}", said)) from error
+            raise InputError(Problem(self._where, said)) from error
         return str(text)
+
+
+def check_model(model: str, option: str, template_kwargs: Mapping[str, Any]) -> None:
+    """Find out, without loading its weights, whether a model can be trained on prompts rendered so.
+
+    Args:
+        model, option, template_kwargs: as for `PromptCounter`.
+
+    Raises:
+        MissingExtra: transformers is not installed.
+        InputError: with what is in the way.
+    """
+    load_config(model, option)
+    PromptCounter(model, template_kwargs, option=option)
 
 
 def _common_start(one: str, other: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_env.errors import InputError, MissingExtra, Problem
+from agent_env.errors import InputError, MissingExtra, Problem, Problems
 from agent_env.training.folder import check_target, replacing
 from agent_env.training.shared import Shared
 from agent_env.training.task_api import TaskRow
@@ -99,7 +99,7 @@ def write(
     """
     loop, prompts = loop or LoopOptions(), prompts or PromptOptions()
     _pyarrow()
-    counter = _checked(out, loop, prompts)
+    counter = checked(shared, out, loop, prompts)
     tell = progress or (lambda what, done, total: None)
     tasks = asyncio.run(tasks_and_tools(shared, tell))
     _check_split_names(tasks)
@@ -138,26 +138,29 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _checked(out: Path, loop: LoopOptions, prompts: PromptOptions) -> PromptCounter | None:
-    """The counter that the options ask for, once all of them were found usable."""
-    problems = check_target(out)
+def checked(shared: Shared | None, out: Path, loop: LoopOptions, prompts: PromptOptions) -> PromptCounter | None:
+    """The counter that the options ask for, once all of them were found usable.
+
+    Raises:
+        MissingExtra: transformers is not installed, and prompts are to be counted.
+        InputError: with everything wrong with the options.
+    """
+    problems = Problems(check_target(out))
+    if shared is not None:
+        problems.of(lambda: shared.token)
     if loop.attempts < 1:
         problems.append(Problem("--attempts", f"expected 1 or more, got {loop.attempts}"))
     if prompts.max_length is not None and prompts.max_length < 1:
         problems.append(Problem("--max-prompt-length", f"expected 1 or more, got {prompts.max_length}"))
     counter = None
-    if prompts.tokenizer is not None:
-        try:
-            counter = PromptCounter(prompts.tokenizer, prompts.template_kwargs)
-        except InputError as error:
-            problems += error.problems
+    if (tokenizer := prompts.tokenizer) is not None:
+        counter = problems.of(lambda: PromptCounter(tokenizer, prompts.template_kwargs))
     else:
         idle = [("--max-prompt-length", prompts.max_length), ("--chat-template-kwargs", prompts.template_kwargs)]
         for option, value in idle:
             if value:
                 problems.append(Problem(option, "counts nothing without a tokenizer", "add --tokenizer MODEL"))
-    if problems:
-        raise InputError(problems)
+    problems.settle()
     return counter
 
 

@@ -278,10 +278,10 @@ class TestWhatIsRefused:
         [
             (["--chat-template-kwargs", "{enable_thinking"], "--chat-template-kwargs: is no JSON"),
             (["--chat-template-kwargs", "[1]"], "--chat-template-kwargs: expected a JSON object"),
-            (["--tokenizer", "/no/such/model"], "cannot be loaded"),
+            (["--tokenizer", "/no/such/model"], "--tokenizer '/no/such/model': is no folder"),
             (["--attempts", "0"], "--attempts: expected 1 or more"),
-            (["--call-timeout", "-1"], "call_timeout: expected a positive number of seconds"),
-            (["--attempts", "many"], "Invalid value for '--attempts'"),
+            (["--call-timeout", "-1"], "--call-timeout: expected a positive number of seconds"),
+            (["--attempts", "many"], "--attempts: Input should be a valid integer"),
         ],
     )
     def test_on_the_command_line_with_status_2(self, tmp_path, run, options, message):
@@ -290,6 +290,35 @@ class TestWhatIsRefused:
         assert message in " ".join(result.err.replace("│", " ").split())
         assert "Traceback" not in result.err
         assert list(tmp_path.iterdir()) == []
+
+    def test_options_of_all_kinds_at_once_on_the_command_line(self, tmp_path, run, monkeypatch):
+        monkeypatch.delenv("NO_SUCH_TOKEN", raising=False)
+        (tmp_path / "file").write_text("")
+        url, out = f"http://127.0.0.1:{free_port()}", str(tmp_path / "file")
+        unread = run(url, out, "--attempts", "many", "--reset-timeout", "long")
+        assert (unread.status, unread.out) == (2, "")
+        assert [line.split(":")[0] for line in unread.err.removeprefix("error: ").splitlines()] == [
+            "--attempts",
+            "--reset-timeout",
+        ]
+        options = ["--reset-timeout", "-1", "--connect-timeout", "0", "--chat-template-kwargs", "{", "--attempts", "0"]
+        wrong = run(url, out, *options, "--max-prompt-length", "0", "--tokenizer", "/wrong")
+        assert (wrong.status, wrong.out) == (2, "")
+        assert [line.split(":")[0] for line in wrong.err.removeprefix("error: ").splitlines()] == [
+            "--connect-timeout",
+            "--reset-timeout",
+            "--chat-template-kwargs",
+            out,
+            "--attempts",
+            "--max-prompt-length",
+            "--tokenizer '/wrong'",
+        ]
+        tokenless = run(url, out, "--token-var", "NO_SUCH_TOKEN")
+        assert [line.split(":")[0] for line in tokenless.err.removeprefix("error: ").splitlines()] == [
+            out,
+            "environment variable NO_SUCH_TOKEN",
+        ]
+        assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
     def test_a_tokenizer_without_a_chat_template(self, tmp_path):
         tokenizer = save_tokenizer(tmp_path / "model", template=None)
@@ -302,16 +331,20 @@ class TestWhatIsRefused:
         assert result.err.startswith("error: http://127.0.0.1:")
         assert "Traceback" not in result.err
 
-    async def test_a_url_that_is_no_task_server(self, tmp_path, run):
+    async def test_a_url_that_is_no_task_server(self, tmp_path):
+        def typed(url: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "agent_env.training.verl", url, str(tmp_path / "data")]
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+
         async with http_peer(lambda method, path, body: (404, b"<html>")) as server:
             with pytest.raises(NotATaskServer, match=r"not an OpenEnv 0\.9\+ task server"):
                 await asyncio.to_thread(write, Shared(server.url), tmp_path / "data")
-            result = await asyncio.to_thread(run, server.url, str(tmp_path / "data"))
-        assert result.status == 2
-        assert "not an OpenEnv 0.9+ task server" in result.err
+            result = await asyncio.to_thread(typed, server.url)
+        assert result.returncode == 2
+        assert "not an OpenEnv 0.9+ task server" in result.stderr
         async with peer(sums) as socket_only:
-            result = await asyncio.to_thread(run, socket_only.url, str(tmp_path / "data"))
-        assert result.status == 2
+            result = await asyncio.to_thread(typed, socket_only.url)
+        assert result.returncode == 2
         assert list(tmp_path.iterdir()) == []
 
     async def test_a_split_that_cannot_be_a_files_name(self, tmp_path):
@@ -321,7 +354,7 @@ class TestWhatIsRefused:
         assert [problem.where for problem in caught.value.problems] == ["split '../evil'", "split '.hidden'"]
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize(("module", "options"), [("pyarrow", []), ("transformers", ["--tokenizer", "m"])])
+    @pytest.mark.parametrize(("module", "options"), [("pyarrow", []), ("transformers", ["--tokenizer", "m/m"])])
     def test_a_missing_extra_is_named(self, tmp_path, module, options):
         # None in sys.modules is how Python itself marks a module as not importable.
         code = f"import sys; sys.modules[{module!r}] = None; from agent_env.training.verl.__main__ import main; main()"
@@ -375,6 +408,30 @@ write(Shared({inbox.url!r}), Path({str(out)!r}), progress=stop)
             "eval.parquet",
             "train.parquet",
         }
+        assert not list(tmp_path.glob(".data*"))
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    async def test_a_command_that_is_stopped_says_so_in_a_line(self, counter, tmp_path, number):
+        out, asked, answer = tmp_path / "data", asyncio.Event(), asyncio.Event()
+        await asyncio.to_thread(write, Shared(counter.url), out)
+        before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await answer.wait()
+            writer.close()
+
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            command = [sys.executable, "-m", "agent_env.training.verl", f"http://127.0.0.1:{port}", str(out)]
+            process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+            await asyncio.wait_for(asked.wait(), 60)
+            process.send_signal(number)
+            said, errors = await asyncio.wait_for(process.communicate(), 60)
+            answer.set()
+        assert (process.returncode, said.decode()) == (128 + number, "")
+        assert errors.decode() == f"agent-env: stopped: {out} is as it was\n"
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
         assert not list(tmp_path.glob(".data*"))
 
     def test_a_full_disk_is_one_message_and_changes_nothing(self, inbox, counter, tmp_path, run):

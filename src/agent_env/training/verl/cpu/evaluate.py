@@ -27,10 +27,10 @@ from agent_env.errors import InputError, Problem, RolloutFailed
 from agent_env.training.report import Mean
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress
-from agent_env.training.verl import settings
 from agent_env.training.verl.cpu.server import RolloutServer
 from agent_env.training.verl.processes import Processes
 from agent_env.training.verl.serving import serve_bundle
+from agent_env.training.verl.source import is_url
 from agent_env.training.verl.writer import LOOP_FILE, PromptOptions, write
 
 AT_ONCE = 64
@@ -52,24 +52,6 @@ class Evaluation:
         return Mean.of(self.rewards)
 
 
-def evaluation_config(model: str, *, seed: int = 1, overrides: Sequence[str] = ()) -> DictConfig:
-    """verl's configuration as a training run of the profile ``cpu`` would have it for this model.
-
-    Args:
-        model: a folder, or a name on the Hugging Face hub.
-        seed: of the sampling.
-        overrides: verl's own settings, ``key=value``.
-
-    Raises:
-        InputError: with every override that cannot be used.
-    """
-    owned = {"actor_rollout_ref.model.path": "name the model", "actor_rollout_ref.rollout.seed": "use --seed"}
-    own = settings.parse_overrides(overrides, owned=owned)
-    path = str(Path(model).resolve()) if Path(model).exists() else model
-    given = settings.of({"actor_rollout_ref.model.path": path, "actor_rollout_ref.rollout.seed": seed})
-    return settings.compose(settings.defaults().over(settings.load("profile", "cpu")).over(given).over(own))
-
-
 @contextlib.contextmanager
 def rows_of(
     source: str,
@@ -88,7 +70,7 @@ def rows_of(
     prompts = PromptOptions(config.actor_rollout_ref.model.path, kwargs, config.data.max_prompt_length)
     with tempfile.TemporaryDirectory(prefix="agent-env-eval-") as scratch, Processes() as processes:
         url = source
-        if "://" not in source:
+        if not is_url(source):
             output = Path(scratch) / "server.txt"
             url = serve_bundle(processes, source, output, max_sessions=AT_ONCE, token_var=token_var)
         data = Path(scratch) / "data"

@@ -1,0 +1,51 @@
+"""Where tasks come from: a bundle, which is then served here, or a task server's URL; checked before either is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent_env.bundle import load_bundle
+from agent_env.errors import InputError, Problem, Problems
+from agent_env.training.shared import Shared
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a task server's URL."""
+    return "://" in source
+
+
+def check_source(source: str, token_var: str | None, splits: Mapping[str, str]) -> None:
+    """Find out, without asking a server, whether tasks can be had.
+
+    Args:
+        token_var: the environment variable with the server's token.
+        splits: that must have tasks, by the option that asks for each.
+
+    Raises:
+        InputError: with everything that is in the way.
+    """
+    problems = Problems()
+    server = problems.of(lambda: Shared(source if is_url(source) else "http://here", token_var))
+    if server is not None:
+        problems.of(lambda: server.token)
+    if not is_url(source) and (bundle := problems.of(lambda: load_bundle(source))) is not None:
+        tasks = {name: len(tasks) for name, tasks in bundle.splits.items()}
+        problems.of(lambda: check_splits(source, splits, tasks))
+    problems.settle()
+
+
+def check_splits(source: str, splits: Mapping[str, str], tasks: Mapping[str, int]) -> None:
+    """Raises InputError if a split that is asked for has no tasks.
+
+    Args:
+        splits: by the option that asks for each; ``all`` is every split.
+        tasks: the number of tasks by split.
+    """
+    there = ", ".join(f"{name} ({count})" for name, count in tasks.items()) or "none"
+    problems = [
+        Problem(option, f"{source} has no tasks in split {split!r}", f"its splits: {there}")
+        for option, split in splits.items()
+        if not tasks.get(split) and split != "all"
+    ]
+    if problems:
+        raise InputError(problems)
