@@ -7,15 +7,15 @@ a task with its seed must be one episode: observation for observation, score for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jsonschema
 
 from agent_env.bundle import find_bundle
 from agent_env.checking.play import Plan, Played
-from agent_env.checking.runner import Run, run_child
+from agent_env.checking.runner import Run, Said, Waiting, run_child
 from agent_env.errors import Problem
 
 CROWD = 100
@@ -30,18 +30,25 @@ class Report:
     loaded: bool
 
 
-def check_bundle(path: str | Path, said: Callable[[str], None] = lambda kind: None) -> Report:
+def check_bundle(path: str | Path, said: Said = lambda at: None, scratch: Path | None = None) -> Report:
     """Check the bundle in a folder, or a built-in one by its name.
 
     Args:
-        said: called as the check goes on, with ``played`` or ``crowd`` for each episode.
+        said: told as the check goes on, and each second in which it does not.
+        scratch: folder to play in; one of the system's for temporary files if None.
 
     Raises:
         BundleError: there is no bundle at `path`. What is wrong with one that is there, is in the report.
     """
     folder = find_bundle(path)
-    alone = run_child(folder, hash_seed=0, crowd=CROWD, said=said)
-    again = Run() if alone.died or alone.problems else run_child(folder, hash_seed=1, crowd=0, said=said)
+    alone, again = run_child(folder, hash_seed=0, crowd=CROWD, said=said, scratch=scratch), Run()
+    before = len(alone.played) + len(alone.crowd)
+
+    def so_far(at: Waiting) -> None:
+        said(replace(at, episodes=before + at.episodes))
+
+    if not alone.died and not alone.problems:
+        again = run_child(folder, hash_seed=1, crowd=0, said=so_far, scratch=scratch)
     findings = [
         *alone.problems,
         *_splits(alone),

@@ -3,6 +3,7 @@
 Each line it writes to the descriptor FD is a JSON object: ``problems`` (that keep the bundle from being loaded) or
 ``loaded`` (what it holds), ``doing`` (what, and the seconds it may take), ``played`` (a plan and its events), ``crowd``
 (the same, of a play among CROWD at once), ``left`` (what the plays left in the process), ``end``.
+On the signal `WHERE` it writes to stderr where each of its threads is.
 A process of its own lets the check survive a bundle that crashes, blocks or exits; it ends with its parent, whose
 process id is PARENT.
 """
@@ -10,8 +11,10 @@ process id is PARENT.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,6 +24,10 @@ from agent_env.checking.play import Plan, Played, loaded, plans, play_plan
 from agent_env.checking.remains import growth, remains
 from agent_env.errors import BundleError
 from agent_env.hosting.parent_death import die_with_parent
+
+WHERE = signal.SIGUSR1
+LOAD_SECONDS = 60.0
+"""To read the bundle's files and to import its modules; some import torch, and a busy machine takes its time."""
 
 
 def main(folder: str, descriptor: int, crowd: int) -> None:
@@ -36,6 +43,7 @@ class _Child:
         self.sound: list[Plan] = []
 
     async def run(self, folder: Path) -> None:
+        self._doing("loading the bundle", LOAD_SECONDS)
         try:
             bundle = load_bundle(folder)
         except BundleError as error:
@@ -82,4 +90,5 @@ def _told(plan: Plan, played: Played) -> dict[str, Any]:
 
 if __name__ == "__main__":
     die_with_parent(int(sys.argv[4]))
+    faulthandler.register(WHERE)
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

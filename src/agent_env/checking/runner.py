@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import select
 import signal
@@ -13,22 +14,46 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent_env.checking.child import WHERE
 from agent_env.checking.play import Event, Loaded, Plan, Played
 from agent_env.checking.remains import MARK, marked
 from agent_env.errors import Problem
 
-START_SECONDS = 120.0
-"""To import, load the bundle and begin; a busy machine takes its time."""
+START_SECONDS = 60.0
+"""For Python and this package; a busy machine takes its time."""
 
 SLACK_SECONDS = 15.0
 """Beyond a deadline of the bundle, which stops what can be stopped."""
 
+TICK = 1.0
+"""Seconds between two words on what is being waited for."""
+
 _EXIT_SECONDS = 3.0
 """For a process that is through, and then for those that it started, to be gone."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How far a playing process is: told with each thing it does, and each second in which nothing comes.
+
+    Args:
+        doing: what it does.
+        most: seconds that this may take.
+        since: seconds that it has taken so far.
+        episodes: played so far.
+    """
+
+    doing: str = "starting"
+    most: float = START_SECONDS
+    since: float = 0.0
+    episodes: int = 0
+
+
+Said = Callable[[Waiting], None]
 
 
 @dataclass
@@ -54,17 +79,18 @@ class Run:
     files: dict[str, list[str]] = field(default_factory=dict)
 
 
-def run_child(folder: Path, hash_seed: int, crowd: int, said: Callable[[str], None]) -> Run:
+def run_child(folder: Path, hash_seed: int, crowd: int, said: Said, scratch: Path | None = None) -> Run:
     """Play the bundle in `folder` in a process of its own, with this PYTHONHASHSEED and fresh working folders.
 
     Args:
         crowd: how many episodes to play at once, after each was played alone; 0 for none.
-        said: called with the kind of each line that the process writes.
+        said: told how far the process is.
+        scratch: folder to make the working folders in; the system's for temporary files if None.
     """
     run = Run()
     mark = secrets.token_hex(8)
-    with tempfile.TemporaryDirectory(prefix="agent-env-check-") as scratch:
-        work, temporary, log = (Path(scratch) / name for name in ("work", "tmp", "log"))
+    with tempfile.TemporaryDirectory(prefix="agent-env-check-", dir=scratch) as own:
+        work, temporary, log = (Path(own) / name for name in ("work", "tmp", "log"))
         work.mkdir()
         temporary.mkdir()
         before = _files(folder)
@@ -85,7 +111,10 @@ def run_child(folder: Path, hash_seed: int, crowd: int, said: Callable[[str], No
             try:
                 os.close(writer)
                 run.died = _listen(reader, run, said)
-                patience = 0.0 if run.died.endswith(_SILENT) else _EXIT_SECONDS
+                if run.died.endswith(_SILENT):
+                    run.died += _place(process, log, folder)
+                else:
+                    patience = _EXIT_SECONDS
             finally:
                 run.outlived = _end(process, mark, patience)
         if run.died.endswith(_ENDED):
@@ -102,26 +131,28 @@ _ENDED = "the process ended"
 _SILENT = "there was still no answer"
 
 
-def _listen(reader: int, run: Run, said: Callable[[str], None]) -> str:
+def _listen(reader: int, run: Run, said: Said) -> str:
     """Take in every line; returns "" or why the process has to be ended."""
-    lines = _Lines(reader)
-    doing, patience = "starting", START_SECONDS
+    lines, at = _Lines(reader), Waiting()
     while True:
-        try:
-            line = lines.next(patience)
-        except TimeoutError:
-            return f"{doing}: after {patience:g} s {_SILENT}"
+        said(at)
+        begun = time.monotonic()
+        while not lines.come(TICK):
+            at = replace(at, since=time.monotonic() - begun)
+            if at.since >= at.most:
+                return f"{at.doing}: after {at.most:g} s {_SILENT}"
+            said(at)
+        line = lines.next()
         if line is None:
-            return f"{doing}: {_ENDED}"
+            return f"{at.doing}: {_ENDED}"
         ((kind, value),) = json.loads(line).items()
-        said(kind)
         match kind:
             case "problems":
                 run.problems = [Problem(*fields) for fields in value]
             case "loaded":
                 run.loaded = Loaded(*value)
             case "doing":
-                doing, patience = value[0], value[1] + SLACK_SECONDS
+                at = replace(at, doing=value[0], most=value[1] + SLACK_SECONDS)
             case "played":
                 plan, played = _read(value)
                 run.played[plan] = played
@@ -131,26 +162,48 @@ def _listen(reader: int, run: Run, said: Callable[[str], None]) -> str:
                 run.left = value
             case "end":
                 return ""
+        at = replace(at, since=0.0, episodes=len(run.played) + len(run.crowd))
 
 
 class _Lines:
-    """Lines read from a descriptor, each within a time."""
+    """Lines read from a descriptor as they come."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._buffer = b""
+        self._ended = False
 
-    def next(self, seconds: float) -> bytes | None:
-        """The next line; None at the end. Raises TimeoutError."""
-        while b"\n" not in self._buffer:
-            if not select.select([self._descriptor], [], [], seconds)[0]:
-                raise TimeoutError
+    def come(self, seconds: float) -> bool:
+        """Whether there is a line, or the end, within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._buffer and not self._ended:
+            if not select.select([self._descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                return False
             chunk = os.read(self._descriptor, 1 << 16)
-            if not chunk:
-                return None
             self._buffer += chunk
+            self._ended = not chunk
+        return True
+
+    def next(self) -> bytes | None:
+        """The line that has come; None at the end."""
+        if b"\n" not in self._buffer:
+            return None
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
+
+
+def _place(process: subprocess.Popen[bytes], log: Path, folder: Path) -> str:
+    """In words, the line of the bundle that a silent process is at; "" if it does not say within a second."""
+    told = log.stat().st_size
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(WHERE)
+    deadline = time.monotonic() + 1.0
+    while time.monotonic() < deadline:
+        time.sleep(0.05)
+        text = log.read_bytes()[told:].decode(errors="replace")
+        if match := re.search(rf'File "{re.escape(str(folder.resolve()))}/(.+)", line (\d+) in .*\n', text):
+            return f", at {match[1]}:{match[2]}"
+    return ""
 
 
 def _read(value: dict[str, Any]) -> tuple[Plan, Played]:

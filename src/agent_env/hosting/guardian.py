@@ -3,7 +3,7 @@
 A server that is killed cannot tidy up, and what its environments started (a browser, a game's Java) would live on. So a
 guardian, a process with nothing else to do, waits for the server to end. Everything started from then on carries the
 server's mark in its environment, and so does what that starts: the guardian kills whatever still carries it. It is run
-as a script and imports nothing of ours, so it costs little.
+as a script and imports nothing of ours, so it costs little. Then it removes the folders that it was told of.
 
 It reads ``/proc``; on a system without one there is no guardian. A process that was forked without being executed, or
 executed with an emptied environment, carries no mark: worker processes (``hosting.mode = "processes"``) die otherwise.
@@ -11,13 +11,17 @@ executed with an emptied environment, carries no mark: worker processes (``hosti
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 MARK = "AGENT_ENV_SERVER"
@@ -46,6 +50,20 @@ class Guardian:
         # Only now, so that the guardian does not carry the mark itself.
         os.environ[MARK] = mark
 
+    @contextlib.contextmanager
+    def scratch(self, prefix: str) -> Iterator[Path]:
+        """A new folder for temporary files that is gone after the block, or after this process, however that ends."""
+        folder = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}").absolute()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            # Told before it is there, so that there is no moment in which nobody would remove it.
+            os.write(self._process.stdin.fileno(), os.fsencode(folder) + b"\0")
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def close(self) -> None:
         """Have it sweep now; waits until it has."""
         os.environ.pop(MARK, None)
@@ -72,11 +90,17 @@ def marked(mark: str) -> list[int]:
 
 
 def main() -> None:
-    """Wait for the server's end, then kill what carries the mark."""
-    server = os.getppid()
+    """Wait for the server's end, kill what carries the mark, then remove the folders that the server told of."""
+    server, told = os.getppid(), b""
     # The pipe alone would not do: what the server forks without executing holds its other end open.
-    while os.getppid() == server and not select.select([0], [], [], POLL)[0]:
-        pass
+    while os.getppid() == server:
+        if select.select([0], [], [], POLL)[0]:
+            more = os.read(0, 1 << 16)
+            if not more:
+                break
+            told += more
+    while select.select([0], [], [], 0)[0] and (more := os.read(0, 1 << 16)):
+        told += more
     deadline = time.monotonic() + SWEEP_FOR
     quiet = 0
     while quiet < 2 and time.monotonic() < deadline:
@@ -88,6 +112,8 @@ def main() -> None:
             except OSError:
                 continue
         time.sleep(0.02)
+    for folder in told.split(b"\0")[:-1]:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """``agent-env check`` as it is typed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -80,7 +81,7 @@ def wait_for(condition):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_a_check_that_is_ended_leaves_no_process_and_if_asked_to_no_folder(tmp_path, number):
+def test_a_check_that_is_ended_leaves_no_process_and_no_folder(tmp_path, number):
     up, temporary = tmp_path / "up", tmp_path / "tmp"
     temporary.mkdir()
     env = ENV.replace(
@@ -97,5 +98,16 @@ def test_a_check_that_is_ended_leaves_no_process_and_if_asked_to_no_folder(tmp_p
     check.send_signal(number)
     assert check.wait(60) == (-number if number == signal.SIGKILL else 128 + number)
     wait_for(lambda: all(map(gone, pids)))
-    if number != signal.SIGKILL:
-        assert list(temporary.iterdir()) == []
+    # Who is killed removes nothing: its guardian does.
+    wait_for(lambda: not list(temporary.iterdir()))
+
+
+def test_what_a_long_wait_is_for_is_said(tmp_path):
+    write_bundle(tmp_path / "slow", {"env.py": "import time\ntime.sleep(600)\n" + ENV})
+    command = [sys.executable, "-m", "agent_env.cli.main", "check", "slow"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as check:
+        assert check.stderr is not None
+        assert re.fullmatch(r"checking slow: loading the bundle for 1\d s \(at most 75 s\)\n", check.stderr.readline())
+        check.send_signal(signal.SIGINT)
+        assert check.wait(60) == 130
+        assert check.stderr.read() == "agent-env: stopped: the check is not through\n"
