@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from pathlib import Path
 
 import pytest
 
@@ -66,10 +67,10 @@ def test_where_no_bundle_can_be(tmp_path, path, message):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_relative_path_names_the_bundle(tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", [".", "../here", "inner/.."])
+def test_a_relative_path_names_the_bundle(tmp_path, monkeypatch, path):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    from pathlib import Path
-
-    write_bundle(Path("."))
+    write_bundle(Path(path))
+    assert sorted(os.listdir()) == FILES
     assert load_bundle(tmp_path / "here").name == "here"
