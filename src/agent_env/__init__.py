@@ -13,7 +13,7 @@ from agent_env.task import Task, Turn
 
 if TYPE_CHECKING:
     from agent_env.bundle import Bundle, load_bundle
-    from agent_env.demonstrator import Call, Reply
+    from agent_env.demonstrator import Call, Look, Reply
     from agent_env.episode import Ended, Episode
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Episode",
     "EpisodeError",
     "InputError",
+    "Look",
     "Observation",
     "Problem",
     "Reply",
@@ -44,6 +45,7 @@ _LATER = {
     "Bundle": "bundle",
     "load_bundle": "bundle",
     "Call": "demonstrator",
+    "Look": "demonstrator",
     "Reply": "demonstrator",
     "Ended": "episode",
     "Episode": "episode",

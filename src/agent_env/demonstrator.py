@@ -2,7 +2,8 @@
 
 A bundle's ``demonstrator.py`` defines ``demonstrate(turn, rng, error_rate)``, a generator called once per turn. It
 yields its moves: a `Call`, a list of them (made at once), and at last a `Reply`. After each move but the last it is
-sent the texts that came back, one per call. `error_rate` in 0..1 is how often it should err, drawn from `rng`.
+sent the texts that came back, one per call; a `Look`, which is no move, is sent the text that the environment began
+with. `error_rate` in 0..1 is how often it should err, drawn from `rng`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What does the environment begin with? Answered with the text of its first observation ("" if it has none)."""
+
+
+@dataclass(frozen=True)
 class Reply:
     """The text that ends a turn."""
 
     text: str
 
 
-Play: TypeAlias = Generator[Call | list[Call] | Reply, list[str], None]
+Play: TypeAlias = Generator[Call | list[Call] | Look | Reply, list[str], None]
 Demonstrator: TypeAlias = Callable[[Turn, random.Random, float], Play]
 
 
@@ -74,17 +80,21 @@ async def play(episode: Episode, demonstrate: Demonstrator, rng: random.Random, 
     turns = []
     while True:
         turn = episode.turn
-        moves, reply = await _play_turn(episode, demonstrate(turn, rng, error_rate))
+        first = "" if observation is None else observation.text
+        moves, reply = await _play_turn(episode, demonstrate(turn, rng, error_rate), first)
         turns.append(PlayedTurn(turn, tuple(moves), reply))
         ended = await episode.end_turn(reply)
         if isinstance(ended, Ended):
             return Demonstration(episode.task, observation, tuple(turns), ended)
 
 
-async def _play_turn(episode: Episode, script: Play) -> tuple[list[PlayedMove], str]:
+async def _play_turn(episode: Episode, script: Play, first: str) -> tuple[list[PlayedMove], str]:
     moves: list[PlayedMove] = []
-    answers: list[str] = []
-    while not isinstance(move := _next_move(episode.turn, script, answers if moves else None), Reply):
+    answers: list[str] | None = None
+    while not isinstance(move := _next_move(episode.turn, script, answers), Reply):
+        if isinstance(move, Look):
+            answers = [first]
+            continue
         calls = [move] if isinstance(move, Call) else move
         answers = [(await episode.call(call.name, call.arguments)).text for call in calls]
         moves.append(PlayedMove(tuple(calls), tuple(answers)))
@@ -92,7 +102,7 @@ async def _play_turn(episode: Episode, script: Play) -> tuple[list[PlayedMove], 
     return moves, move.text
 
 
-def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Call | list[Call] | Reply:
+def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Call | list[Call] | Look | Reply:
     try:
         move = next(script) if answers is None else script.send(answers)
     except StopIteration:
@@ -100,8 +110,8 @@ def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Call | li
     except Exception as error:
         raise EpisodeError(f"the demonstrator raised {type(error).__name__}: {error} in turn {turn.id!r}") from error
     listed = move if isinstance(move, list) else [move]
-    if isinstance(move, Reply) or (listed and all(isinstance(call, Call) for call in listed)):
+    if isinstance(move, Look | Reply) or (listed and all(isinstance(call, Call) for call in listed)):
         return move
     raise EpisodeError(
-        f"the demonstrator yielded {move!r} in turn {turn.id!r}: a Call, a list of them or a Reply is due"
+        f"the demonstrator yielded {move!r} in turn {turn.id!r}: a Call, a list of them, a Look or a Reply is due"
     )

@@ -2,10 +2,10 @@ import random
 
 import pytest
 
-from agent_env import Call, Episode, EpisodeError, Reply, load_bundle
+from agent_env import Call, Episode, EpisodeError, Look, Reply, load_bundle
 from agent_env.demonstrator import PlayedMove, play
 from agent_env.hosting.local import LocalHandle
-from support.bundles import jsonl, task, write_bundle
+from support.bundles import ENV, jsonl, task, write_bundle
 
 TURNS = [{"id": f"t{i}", "prompt": "?", "verifier": {"type": "env"}} for i in (1, 2)]
 TOML = 'name = "c"\nenv = "env:Counter"\nsplits = ["train"]\nreward = "mean"\n'
@@ -36,6 +36,27 @@ async def test_a_play_is_recorded_turn_by_turn(episode):
     assert (played.ended.reward, played.ended.scores) == (1.0, {"t1": 1.0, "t2": 1.0})
 
 
+def looks(turn, rng, error_rate):
+    """Looks before it acts and after, and says what it saw."""
+    (first,) = yield Look()
+    yield Call("add", {"amount": 5})
+    (again,) = yield Look()
+    yield Reply(f"{first} {again}")
+
+
+async def test_a_look_is_answered_with_the_first_observation_and_is_no_move(episode):
+    played = await play(episode, looks, random.Random(1), 0.0)
+    assert [len(turn.moves) for turn in played.turns] == [1, 1]
+    assert [turn.reply for turn in played.turns] == ["The counter shows 0. The counter shows 0."] * 2
+
+
+async def test_a_look_at_an_environment_that_shows_nothing(tmp_path):
+    env = ENV.replace('return Observation(f"The counter shows {self.value}.")', "pass")
+    bundle = load_bundle(write_bundle(tmp_path, {"env.py": env}))
+    played = await play(Episode(bundle, bundle.tasks("train")[0], LocalHandle(bundle)), looks, random.Random(1), 0.0)
+    assert played.turns[0].reply == " "
+
+
 def silent(turn, rng, error_rate):
     yield Call("add", {"amount": 1})
 
@@ -53,7 +74,7 @@ def broken(turn, rng, error_rate):
     ("script", "message"),
     [
         (silent, "the demonstrator ended turn 't1' without a Reply"),
-        (wrong, "the demonstrator yielded 'add 1' in turn 't1': a Call, a list of them or a Reply"),
+        (wrong, "the demonstrator yielded 'add 1' in turn 't1': a Call, a list of them, a Look or a Reply"),
         (broken, "the demonstrator raised KeyError: 'The counter shows 1.' in turn 't1'"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Number line, EZ points, 24 points and blackjack, as text."""

@@ -1,0 +1,1 @@
+"""Push every box onto a target, in rooms made by playing backwards."""
