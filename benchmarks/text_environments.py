@@ -1,6 +1,7 @@
 """How well simple players do on the text bundles' held-out tasks, and what a step costs.
 
-Prints the table of docs/text_environments.md. Players are the demonstrator at several error rates and one that draws each action from the admissible ones.
+Prints the tables of docs/text_environments.md. Players are the demonstrator at several error rates, and one that draws
+each action from the admissible ones.
 """
 
 from __future__ import annotations

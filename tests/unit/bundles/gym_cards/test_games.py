@@ -135,7 +135,7 @@ def test_points24_by_hand():
     game = Points([13, 8, 3, 1], 24, "+-*/()", most=20)
     assert game.draw() == "cards: K 8 3 1\nformula:"
     assert game.actions == ("1", "3", "8", "10", "+", "-", "*", "/", "(", ")", "=")
-    # (10 - 8 + 1) * 3 is 9; 10 + 8 + 3 * 1 is 21; (10 + 1 - 3) * 8 is 64; 3 * 8 * (10 - ...) ... : 8 * 3 * 1 leaves K.
+    # 24, but without the king.
     for symbol in ("8", "*", "3", "*", "1", "="):
         assert game.play(symbol) == 0.0
     assert outcome(game) == (True, False, False)
