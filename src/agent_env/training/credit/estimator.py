@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Final
 
 from agent_env.errors import Problem
@@ -40,18 +41,21 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _among(*values: str) -> Check:
-    return (lambda value: value in values, " or ".join(map(repr, values)))
+    return (lambda value: isinstance(value, str) and value in values, " or ".join(map(repr, values)))
 
 
 _SHARE: Check = (lambda value: _number(value) and 0 <= value <= 1, "a number from 0 to 1")
 _WEIGHT: Check = (_number, "a number")
 _AMOUNT: Check = (lambda value: _number(value) and value >= 0, "a number of 0 or more")
 _SWITCH: Check = (lambda value: isinstance(value, bool), "True or False")
-_COUNT: Check = (lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "0, 1, 2, …")
+_COUNT: Check = (
+    lambda value: isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0,
+    "0, 1, 2, …",
+)
 
 CHECKS: Mapping[str, Check] = {
     "gamma": _SHARE,

@@ -17,6 +17,8 @@ BoolArray = NDArray[np.bool_]
 
 def listed(labels: Any) -> Sequence[Any]:
     """Labels as an array of integers if they are one, as a list of Python objects otherwise."""
+    if hasattr(labels, "__array__"):  # a tensor's elements would be compared by identity
+        labels = np.asarray(labels)
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
         kept: Sequence[Any] = labels if labels.dtype.kind in "iu" else labels.tolist()  # type: ignore[assignment]
         return kept
@@ -70,7 +72,9 @@ def hashable(state: Any) -> Hashable:
     Raises:
         TypeError: it is neither an image nor hashable.
     """
-    if hasattr(state, "tobytes") and not isinstance(state, (bytes, memoryview, np.generic)):
+    if hasattr(state, "__array__") and not isinstance(state, np.generic):
+        state = np.asarray(state)
+    if hasattr(state, "tobytes") and not isinstance(state, (memoryview, np.generic)):
         form = tuple(str(getattr(state, name, "")) for name in ("shape", "size", "dtype", "mode"))
         return (*form, hashlib.blake2b(state.tobytes(), digest_size=16).digest())
     hash(state)

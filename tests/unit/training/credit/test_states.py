@@ -64,6 +64,25 @@ def test_images_are_compared_by_their_bytes_and_their_form() -> None:
     assert groups_of(np.stack([image, other, image])) == [0, 1, 0]
 
 
+class Tensor:
+    """What numpy can read, and what hashes by identity, as torch's tensors do."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+
+def test_tensors_are_compared_by_what_they_hold() -> None:
+    image = np.zeros((2, 2, 3), np.uint8)
+    assert groups_of([Tensor(image), Tensor(image + 1), Tensor(image.copy())]) == [0, 1, 0]
+    assert groups_of(["a", "a", "a"], group=Tensor(np.array([4, 4, 9]))) == [0, 0, 1]
+
+
 def test_pil_images() -> None:
     image = pytest.importorskip("PIL.Image")
     red, red_too, blue = (image.new("RGB", (4, 4), color) for color in ("red", "red", "blue"))
