@@ -64,6 +64,8 @@ def test_an_invalid_action_costs_its_trajectory_or_its_row() -> None:
     found = advantages("dr_grpo", steps, invalid_penalty=0.5, penalty="row")
     np.testing.assert_allclose(found, [-0.75, -0.25, -0.75, 0.75])
     np.testing.assert_allclose(advantages("dr_grpo", steps, invalid_penalty=0.0), [-0.5, -0.5, -0.5, 0.5])
+    alone = Steps(**fields_of({("g", "t"): made["g", "t"]}))
+    assert advantages("dr_grpo", alone, penalty="row").tolist() == [0, 0, 0]
 
 
 GIGPO = {
