@@ -41,7 +41,8 @@ def trainer_config(**rollout: Any) -> DictConfig:
     """verl's default configuration with `rollout`'s settings; ``multi_turn.…`` is written ``multi_turn__…``."""
     config = copy.deepcopy(_defaults())
     OmegaConf.set_struct(config, False)
-    settings = {"prompt_length": 4096, "response_length": 4096, "multi_turn__max_tool_response_length": 4096} | rollout
+    lengths = {"prompt_length": 4096, "response_length": 4096, "multi_turn__max_tool_response_length": 4096}
+    settings = {"name": "vllm"} | lengths | rollout
     for key, value in settings.items():
         OmegaConf.update(config.actor_rollout_ref.rollout, key.replace("__", "."), value)
     config.data.apply_chat_template_kwargs = {"enable_thinking": False}
@@ -205,11 +206,12 @@ async def rollout(
     task: str,
     *replies: Reply,
     config: DictConfig | None = None,
+    fields: dict[str, Any] | None = None,
     **entry: Any,
 ) -> Rollout:
-    """Play a task's row with scripted replies; `entry` overrides what ``agent_loop.yaml`` says."""
+    """Play a task's row, with more `fields`, by scripted replies; `entry` overrides what ``agent_loop.yaml`` says."""
     config = config or trainer_config()
     model = StandInModel(tokenizer, *replies, config=config)
     loop = make_loop(OmegaConf.merge(written.entry, entry), model, tokenizer, config)
-    output = await loop.run({"temperature": 1.0, "logprobs": True}, **written.row(task))
+    output = await loop.run({"temperature": 1.0, "logprobs": True}, **written.row(task), **(fields or {}))
     return Rollout(output, model, loop)

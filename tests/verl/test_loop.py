@@ -202,6 +202,19 @@ async def test_verls_means_leave_out_the_steps_a_task_does_not_have(play):
     assert "score/work" not in metrics
 
 
+async def test_our_rollout_server_is_told_a_seed_for_each_generation(play):
+    async def seeds(rollout_server="hf_cpu", step=4, session=0):
+        config = trainer_config(name=rollout_server, seed=7)
+        replies = [hermes(("write", {"text": "a"})), hermes(("end_turn", {"response": "red"})), "blue"]
+        played = await play("two", *replies, config=config, fields={"global_steps": step, "session_id": session})
+        return [params.get("seed") for params in played.model.sampling_params]
+
+    first = await seeds()
+    assert first == await seeds()
+    assert len({*first, *await seeds(step=5), *await seeds(session=1)}) == 9
+    assert await seeds(rollout_server="vllm") == [None] * 3
+
+
 class TestTraces:
     async def test_of_a_rollout_that_was_played(self, play, tmp_path):
         replies = [hermes(("write", {"text": "a"})), hermes(("end_turn", {"response": "red"})), "blue"]
@@ -209,6 +222,7 @@ class TestTraces:
         (trace,) = read_traces(tmp_path)
         assert (trace.env, trace.split, trace.index, trace.task_id) == ("workshop", "train", 1, "train-two")
         assert (trace.status, trace.attempts, trace.errors, trace.reward) == ("ok", 1, (), 1.0)
+        assert trace.seed == 0
         assert trace.scores == {"first": 1.0, "second": 1.0}
         assert [message["role"] for message in trace.messages] == [
             "system", "user", "assistant", "tool", "assistant", "tool", "assistant",

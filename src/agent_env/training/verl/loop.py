@@ -24,8 +24,10 @@ from agent_env.training.rollout import Played, play
 from agent_env.training.sessions import Session, Shared
 from agent_env.training.verl.attempt import Attempt, EpisodeTool, NotedServers
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
+from agent_env.training.verl.cpu.rollout import ROLLOUT
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import FIX, Row
+from agent_env.training.verl.seeds import generation_seed
 
 
 class AgentEnvAgentLoop(ToolAgentLoop):
@@ -98,6 +100,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
         self.server_manager = NotedServers(self.server_manager, self._note_generation)
         self._row: Row | None = None
+        self._fields: dict[str, Any] = {}
         self._opened: list[Attempt] = []
         self._model_seconds = 0.0
 
@@ -110,7 +113,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         """
         if self._row is not None:
             raise RuntimeError(f"this loop has played {self._row}: an instance plays one rollout")
-        self._row = Row.read(kwargs)
+        self._row, self._fields = Row.read(kwargs), kwargs
         self.tools = {tool.name: tool for tool in (EpisodeTool(tool, self._call) for tool in self._row.tools)}
         self.tool_schemas = list(self._row.tools)
         recorder = Recorder(self._traces, self._row, kwargs, self.tokenizer.eos_token)
@@ -188,9 +191,20 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self, agent_data: AgentData, sampling_params: dict[str, Any], ignore_termination: bool = False
     ) -> AgentState:
         self._attempt.data = agent_data
-        generating = super()._handle_generating_state(agent_data, sampling_params, ignore_termination)
+        sampling = self._seeded(sampling_params)
+        generating = super()._handle_generating_state(agent_data, sampling, ignore_termination)
         with self._model_timer():
             return await _while_open(self._attempt.session, generating)
+
+    def _seeded(self, sampling_params: dict[str, Any]) -> dict[str, Any]:
+        """`sampling_params` with the generation's own seed, for our own rollout server: others pay for it in speed."""
+        if self.rollout_config.name != ROLLOUT:
+            return sampling_params
+        assert self._row is not None
+        attempt, generation = len(self._opened), len(self._attempt.generations)
+        run = int(self.rollout_config.seed)
+        seed = generation_seed(run, self._row, self._fields, attempt=attempt, generation=generation)
+        return {**sampling_params, "seed": seed}
 
     async def _handle_processing_tools_state(self, agent_data: AgentData) -> AgentState:
         self._attempt.turn_over = False

@@ -79,6 +79,7 @@ class Recorder:
         return {
             "messages": tuple(messages),
             "calls": attempt.calls,
+            "seed": _seed_of(attempt),
             "turns": attempt.turns,
             "info": {
                 "generations": [
@@ -116,6 +117,12 @@ class Recorder:
         except (OSError, ValueError, TypeError) as error:  # a disk that is full, a message that is no JSON
             # A rollout that was played is worth more than its record.
             logger.error("the trace of %s could not be written: %s", self._row, error)
+
+
+def _seed_of(attempt: Attempt) -> int | None:
+    """The seed of the episode, if the server says it."""
+    seed = attempt.session.task.get("seed")
+    return seed if isinstance(seed, int) else None
 
 
 def _strict(call: dict[str, Any]) -> dict[str, Any]:

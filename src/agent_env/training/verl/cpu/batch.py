@@ -64,7 +64,8 @@ class Batch:
 
     Args:
         model: a decoder-only causal language model with full attention, in eval mode, on the CPU.
-        max_rows: sequences that run at once.
+        max_rows: sequences that run at once. With 1 no ended sequence is reused: what is computed of a prompt in
+            one piece and in two differs in the last bits, and a sequence that runs alone shall depend on nothing else.
         max_prefill_tokens: prompt tokens in one forward; longer prompts are computed in pieces.
         kept_bytes: memory that ended sequences may take; 0 keeps none but those that fit into running rows' memory.
         mode: the log-probabilities to report.
@@ -284,7 +285,7 @@ class Batch:
         last = len(self.rows) - 1
         self._clock += 1
         self._ended[number] = self._clock
-        if not keep or not self._fresh[number]:
+        if not keep or not self._fresh[number] or self.max_rows == 1:
             self._length[number] = 0
         if number != last:
             self._swap(number, last)

@@ -9,9 +9,9 @@ in any thread or event loop. The verl rollout server is one caller; an evaluatio
     generator.close()
 
 What a request draws depends on the generator's seed, the version of the weights, its prompt and how many requests had
-that prompt before it at that version; not on the order or company in which requests arrive. (Across batch compositions
-floating point differs in the last bits, which changes a token about once in a million; one request at a time repeats
-exactly.)
+that prompt before it at that version; if it brings a seed, on that and its prompt alone. The order and company in which
+requests arrive show in nothing but the last bits of floating point, which change a token about once in a million; with
+``max_rows=1`` not even in those.
 """
 
 from __future__ import annotations
@@ -298,16 +298,16 @@ class Generator:
         elif len(self._waiting) >= self._max_waiting:
             _fail(answer, GeneratorFull(f"{len(self._waiting)} requests wait already"))
         else:
-            seed = sampling.seed if sampling.seed is not None else self._seed_of(prompt)
+            seed = self._seed_of(prompt) if sampling.seed is None else _mixed(repr(sampling.seed).encode(), prompt)
             self._waiting.append(_Request(Row(prompt, sampling, Random(seed)), answer, deadline))
 
-    def _seed_of(self, prompt: np.ndarray) -> int:
-        key = hashlib.blake2b(repr((self._seed, self.version)).encode() + prompt.tobytes(), digest_size=16).digest()
+    def _seed_of(self, prompt: np.ndarray) -> bytes:
+        key = _mixed(repr((self._seed, self.version)).encode(), prompt)
         times = self._times_seen.pop(key, 0)
         self._times_seen[key] = times + 1
         if len(self._times_seen) > _REMEMBERED_PROMPTS:
             del self._times_seen[next(iter(self._times_seen))]
-        return int.from_bytes(hashlib.blake2b(key + times.to_bytes(8, "little"), digest_size=8).digest(), "little")
+        return hashlib.blake2b(key + times.to_bytes(8, "little"), digest_size=8).digest()
 
     def _admit(self) -> None:
         room = self._batch.max_rows - len(self._running)
@@ -374,6 +374,15 @@ class Generator:
         self._batch.forget()
         if release and not self._running:
             self._batch.release()
+
+
+def _mixed(seed: bytes, prompt: np.ndarray) -> bytes:
+    """A seed of a seed and a prompt.
+
+    An aborted answer's rest is asked for with the same seed, and the answer's beginning behind the prompt: so it is not
+    drawn by the beginning's numbers again.
+    """
+    return hashlib.blake2b(seed + prompt.tobytes(), digest_size=16).digest()
 
 
 def _answer(future: Future[Any], value: Any) -> None:

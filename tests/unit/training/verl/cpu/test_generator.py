@@ -124,6 +124,30 @@ async def test_a_request_may_bring_its_own_seed():
     assert answers[0].token_ids == answers[1].token_ids != answers[2].token_ids
 
 
+async def test_the_rest_of_an_aborted_answer_is_not_drawn_by_the_numbers_of_its_beginning():
+    with generator(small_model(layers=1)) as serving:
+        sampling = {"max_tokens": 12, "seed": 5, "temperature": 1e6}  # any token, whatever comes before
+        whole = await serving.generate([5, 6, 7], sampling)
+        rest = await serving.generate([5, 6, 7, *whole.token_ids], sampling)
+    assert rest.token_ids != whole.token_ids
+
+
+async def test_one_at_a_time_the_last_bit_repeats_in_any_order():
+    start, ends = prompts(1)[0], prompts(8, seed=1)
+    order = [[*start, *end] for end in ends]
+
+    async def answers(order):
+        with generator(max_rows=1) as serving:
+            found = [await serving.generate(prompt, {"max_tokens": 20, "seed": 3}) for prompt in order]
+        return {tuple(prompt): answer for prompt, answer in zip(order, found, strict=True)}
+
+    first, second = await answers(order), await answers(order[::-1])
+    assert {prompt: answer.log_probs for prompt, answer in first.items()} == {
+        prompt: answer.log_probs for prompt, answer in second.items()
+    }
+    assert {answer.cached_tokens for answer in first.values()} == {0}
+
+
 async def test_every_weights_version_samples_afresh_and_alike():
     prompt, answers = prompts(1)[0], []
     with generator() as serving:
