@@ -65,20 +65,16 @@ class Curve:
 def read_curve(traces: Iterable[Trace], split: str = "eval") -> Curve:
     """The curve of a run whose evals are of `split`.
 
-    Where a resumed run did something again, a task of an eval counts with its last reward, a training step with all.
+    What a resumed run played again counts once, as it was played last.
     """
-    every = list(traces)
-    evals: dict[int, dict[int, float]] = defaultdict(dict)
+    every = _counted(traces)
+    evals: dict[int, list[float]] = defaultdict(list)
     training: dict[int, list[float]] = defaultdict(list)
     for trace in every:
-        if trace.reward is None or trace.step is None:
-            continue
-        if trace.split == split:
-            evals[trace.step][trace.index] = trace.reward
-        else:
-            training[trace.step].append(trace.reward)
+        if trace.reward is not None and trace.step is not None:
+            (evals if trace.split == split else training)[trace.step].append(trace.reward)
     return Curve(
-        {step: Mean.of(list(rewards.values())) for step, rewards in sorted(evals.items())},
+        {step: Mean.of(rewards) for step, rewards in sorted(evals.items())},
         {step: statistics.fmean(rewards) for step, rewards in sorted(training.items())},
         Rollouts(
             sum(trace.status == "ok" for trace in every),
@@ -86,6 +82,12 @@ def read_curve(traces: Iterable[Trace], split: str = "eval") -> Curve:
             sum(trace.status == "failed" for trace in every),
         ),
     )
+
+
+def _counted(traces: Iterable[Trace]) -> list[Trace]:
+    """Of the rollouts with one place in a run (step, task and number in the task's group) the last."""
+    found = {(trace.step, trace.split, trace.index, trace.info.get("session_id")): trace for trace in traces}
+    return list(found.values())
 
 
 def summary_of(curve: Curve, greedy: Mapping[int, Mean], seconds: Mapping[str, float], seed: int) -> Json:

@@ -18,9 +18,9 @@ from agent_env.training.report import (
 from agent_env.training.traces import Trace
 
 
-def trace(split, step, index, reward, attempts=1):
-    status = "failed" if reward is None else "ok"
-    return Trace("gridsim", split, index, f"day-{index}", status, attempts, reward=reward, step=step)
+def trace(split, step, index, reward, attempts=1, session=0):
+    status, info = "failed" if reward is None else "ok", {"session_id": str(session)}
+    return Trace("gridsim", split, index, f"day-{index}", status, attempts, reward=reward, step=step, info=info)
 
 
 def test_a_mean_and_its_standard_error():
@@ -39,7 +39,7 @@ def test_the_curve_of_a_run():
             trace("eval", 0, 1, 0.4),
             trace("eval", 0, 2, None, attempts=3),
             trace("train", 1, 0, 0.1),
-            trace("train", 1, 0, 0.3, attempts=2),
+            trace("train", 1, 0, 0.3, attempts=2, session=1),
             trace("train", 2, 5, None, attempts=3),
             trace("eval", 2, 0, 0.5),
         ]
@@ -49,10 +49,21 @@ def test_the_curve_of_a_run():
     assert curve.rollouts == Rollouts(played=5, replayed=1, failed=2)
 
 
-def test_an_eval_that_was_done_again_counts_once():
-    curve = read_curve([trace("eval", 20, 0, 0.2), trace("eval", 20, 1, 0.2), trace("eval", 20, 0, 0.6)])
+def test_what_a_resumed_run_played_again_counts_once():
+    curve = read_curve(
+        [
+            trace("eval", 20, 0, 0.2),
+            trace("eval", 20, 1, 0.2),
+            trace("train", 21, 4, 0.9),
+            trace("train", 21, 5, None),
+            trace("eval", 20, 0, 0.6),
+            trace("train", 21, 4, 0.5),
+            trace("train", 21, 5, 0.7),
+        ]
+    )
     assert curve.evals == {20: Mean(pytest.approx(0.4), pytest.approx(0.2), 2)}
-    assert curve.rollouts.played == 3
+    assert curve.training == {21: pytest.approx(0.6)}
+    assert curve.rollouts == Rollouts(played=4, replayed=0, failed=0)
 
 
 CURVE = Curve(
