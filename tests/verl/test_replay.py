@@ -68,9 +68,9 @@ ray.shutdown()
 """
 
 
-def found(mode):
+def found(mode, note):
     command = [sys.executable, "-c", SCRIPT.replace("MODE", mode)]
-    with ray_folder() as ray:
+    with ray_folder(note) as ray:
         settings = {"VERL_PLATFORM": "cpu", "RAY_TMPDIR": str(ray), "RAY_USAGE_STATS_ENABLED": "0"}
         environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | settings
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
@@ -79,8 +79,8 @@ def found(mode):
 
 
 @pytest.mark.timeout(300)
-def test_a_batch_has_one_order_and_lost_sessions_show():
-    result, log = found("sync")
+def test_a_batch_has_one_order_and_lost_sessions_show(tmp_path):
+    result, log = found("sync", tmp_path / "note")
     keys, metrics = result["whole"]
     # prompts as they were put; a prompt's sessions by their tokens; a session's rows by number
     assert keys == ["b_1_0", "b_2_0", "b_0_0", "b_0_1", "a_0_0", "a_2_0", "a_1_0"]
@@ -97,6 +97,6 @@ def test_a_batch_has_one_order_and_lost_sessions_show():
 
 
 @pytest.mark.timeout(300)
-def test_the_asynchronous_buffer_is_verls_with_the_same():
-    result, _ = found("colocate_async")
+def test_the_asynchronous_buffer_is_verls_with_the_same(tmp_path):
+    result, _ = found("colocate_async", tmp_path / "note")
     assert result["whole"][0] == ["b_1_0", "b_2_0", "b_0_0", "b_0_1", "a_0_0", "a_2_0", "a_1_0"]

@@ -82,7 +82,7 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
     """
     begun = time.monotonic()
     plan = checked(options)
-    with stopping(), _made(plan.folder), Processes() as processes, ray_folder() as ray:
+    with stopping(), _made(plan.folder), Processes() as processes, ray_folder(plan.folder.ray_note) as ray:
         if not plan.folder.config.exists():
             plan.folder.write_config(options.identity())
         checkpoint = plan.folder.last_checkpoint()

@@ -23,6 +23,8 @@ from agent_env.stopping import signals_wait
 
 GRACE = 15.0
 """Seconds for verl and Ray to end by themselves."""
+PREFIX = "ae-"
+"""How the name of Ray's folder begins."""
 SOCKET_PATH = 107
 """The longest path of a Unix socket; Ray puts its sockets about 60 characters below its folder."""
 
@@ -86,11 +88,21 @@ def _signal_group(child: subprocess.Popen[Any], number: int) -> None:
 
 
 @contextlib.contextmanager
-def ray_folder() -> Iterator[Path]:
-    """A folder for Ray alone, with a path short enough for its sockets; removed at the end."""
+def ray_folder(note: Path) -> Iterator[Path]:
+    """A folder for Ray alone, with a path short enough for its sockets; removed at the end.
+
+    Args:
+        note: a file that says meanwhile where it is: the next call removes what one that was killed has left.
+    """
+    if note.exists():
+        left = Path(note.read_text(encoding="utf-8"))
+        if left.name.startswith(PREFIX):
+            shutil.rmtree(left, ignore_errors=True)
     roots = [root for root in (tempfile.gettempdir(), "/tmp", "/dev/shm") if len(root) + 80 < SOCKET_PATH]
-    folder = Path(tempfile.mkdtemp(prefix="ae-", dir=roots[0] if roots else None))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=roots[0] if roots else None))
     try:
+        note.write_text(str(folder), encoding="utf-8")
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        note.unlink(missing_ok=True)
