@@ -38,8 +38,8 @@ def write_bundle(path: Path) -> list[str]:
             whole = Path(scratch) / name
             whole.mkdir()
             for source in sources:
-                text = source.read_text(encoding="utf-8").replace('name = "scaffold"', f'name = "{name}"')
-                (whole / source.name).write_text(text.replace("# scaffold\n", f"# {name}\n"), encoding="utf-8")
+                text = source.read_text(encoding="utf-8").replace(SCAFFOLD.name, name)
+                (whole / source.name).write_text(text, encoding="utf-8")
             if place is target:
                 _fill(target, whole)
             else:

@@ -31,6 +31,7 @@ def test_it_loads_under_its_own_name_and_can_be_learned(tmp_path):
     bundle = load_bundle(tmp_path / "my-game")
     assert bundle.name == "my-game"
     assert (tmp_path / "my-game" / "README.md").read_text().startswith("# my-game\n")
+    assert not any("scaffold" in (tmp_path / "my-game" / name).read_text() for name in FILES)
     assert [len(tasks) for tasks in bundle.splits.values()] == [200, 50]
     assert not {task.seed for task in bundle.tasks("train")} & {task.seed for task in bundle.tasks("eval")}
     assert mean_reward(bundle, "eval", 0.0) == 1.0
