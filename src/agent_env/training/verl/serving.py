@@ -14,6 +14,9 @@ from agent_env.training.verl.processes import Processes
 
 SECONDS = 120.0
 """For the server to answer."""
+PEER_TIMEOUT = 600
+"""Seconds of silence after which the server takes a player for gone. It is on this machine, so its death closes its
+sockets at once; silent is only one whose event loop stands still, as on a machine that is too busy, and it comes back."""
 
 _SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
 _POLL = 0.05
@@ -33,7 +36,7 @@ def serve_bundle(
         InputError: it ended, saying why, or does not answer.
     """
     command = [sys.executable, "-m", "agent_env.cli.main", "serve", bundle, "--port", "0"]
-    command += ["--max-sessions", str(max_sessions)]
+    command += ["--max-sessions", str(max_sessions), "--peer-timeout", str(PEER_TIMEOUT)]
     if token_var:
         command += ["--token-var", token_var]
     with output.open("w", encoding="utf-8") as file:
