@@ -40,7 +40,7 @@ interop-test: venv ## OpenEnv's own client against our server
 	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
-	timeout --foreground -s INT -k 60 900 $(PYTEST) tests/verl
+	timeout --foreground -s INT -k 60 1500 $(PYTEST) tests/verl
 
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers
 	@$(PYTHON) scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)
