@@ -15,8 +15,8 @@ from agent_env.training.verl.processes import Processes
 SECONDS = 120.0
 """For the server to answer."""
 PEER_TIMEOUT = 600
-"""Seconds of silence after which the server takes a player for gone. It is on this machine, so its death closes its
-sockets at once; silent is only one whose event loop stands still, as on a machine that is too busy, and it comes back."""
+"""Seconds of silence after which the server takes a player for gone. The player is on this machine, so its death closes
+its sockets at once; one that is silent stands still, as on a machine that is too busy, and will come back."""
 
 _SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
 _POLL = 0.05

@@ -17,7 +17,7 @@ async def test_a_player_whose_event_loop_stands_still_keeps_its_episode(tmp_path
         url = await asyncio.to_thread(serve_bundle, processes, "inbox", tmp_path / "server.txt", max_sessions=2)
         async with opened(Shared(url), "train", 0) as session:
             # Longer than `agent-env serve` by itself waits for an answer to its pings.
-            time.sleep(12)  # noqa: ASYNC251
+            time.sleep(12)
             answer = await session.call("search_emails", {"query": "a"})
         assert not answer.is_error
 
