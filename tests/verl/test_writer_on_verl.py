@@ -11,6 +11,7 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
+from transformers import Qwen3Config
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
@@ -18,7 +19,9 @@ from agent_env.bundle import load_bundle
 from agent_env.errors import InputError
 from agent_env.openenv import build_app
 from agent_env.training.sessions import Shared
+from agent_env.training.verl.appending import check_appending
 from agent_env.training.verl.loop import AgentEnvAgentLoop
+from agent_env.training.verl.models import load_tokenizer
 from agent_env.training.verl.prompts import PromptCounter
 from agent_env.training.verl.row import Row
 from agent_env.training.verl.writer import PromptOptions, write
@@ -115,3 +118,13 @@ async def test_an_empty_split_is_read_with_a_full_one(tmp_path):
     read = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))["train"]
     assert read.num_rows == 1
     assert read[0]["extra_info"]["task_id"] == "a"
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"enable_thinking": False}])
+def test_qwen3s_own_template_appends(qwen3, tmp_path, kwargs, caplog):
+    """With its family's name as without: its template cuts thoughts only before a message of the user's."""
+    check_appending(qwen3, kwargs, "here")
+    qwen3.save_pretrained(tmp_path)
+    Qwen3Config().save_pretrained(tmp_path)
+    check_appending(load_tokenizer(str(tmp_path), "here"), kwargs, "here")
+    assert caplog.records == []

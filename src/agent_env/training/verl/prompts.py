@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agent_env.errors import InputError, Problem
+from agent_env.training.verl.appending import check_appending
 from agent_env.training.verl.models import load_config, load_tokenizer
 
 BATCH = 256
@@ -34,7 +35,8 @@ class PromptCounter:
 
     Raises:
         MissingExtra: transformers is not installed.
-        InputError: the tokenizer cannot be loaded, has no chat template, or the arguments are not the template's.
+        InputError: the tokenizer cannot be loaded, has no chat template or one that does not append (see `appending`),
+            or the arguments are not the template's.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class PromptCounter:
             raise InputError(Problem("--chat-template-kwargs", f"verl sets {', '.join(taken)} itself"))
         self._tokenizer = load_tokenizer(model, option)
         self._where, self._kwargs = f"{option} {model!r}", kwargs
+        check_appending(self._tokenizer, kwargs, self._where)
 
     def count(
         self,

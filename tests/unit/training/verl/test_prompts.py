@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_env.errors import InputError
 from agent_env.training.verl.prompts import PromptCounter
-from support.tokenizers import save_tokenizer
+from support.tokenizers import TEMPLATE, save_tokenizer
 
 ADD = {"type": "function", "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}}}
 MUL = {"type": "function", "function": {"name": "mul", "description": "é", "parameters": {"type": "object"}}}
@@ -81,7 +81,7 @@ def test_progress_reaches_every_prompt(counter):
 
 
 def test_a_template_that_refuses_is_an_input_error(tmp_path):
-    template = "{{ raise_exception('only users, please') if messages[0].role == 'system' }}"
+    template = TEMPLATE + "{{ raise_exception('only users, please') if messages[0].role == 'system' }}"
     counter = PromptCounter(str(save_tokenizer(tmp_path / "model", template)))
     with pytest.raises(InputError, match="its chat template refuses 'hello': only users, please"):
         counter.count([(messages("hello", "system"), [])])
