@@ -6,7 +6,7 @@ import random
 import pytest
 
 from agent_env import load_bundle
-from agent_env.demonstrator import Reply
+from agent_env.demonstrator import Look, Reply
 from agent_env.demonstrator import play as demonstrated
 from agent_env.episode import Episode
 from agent_env.hosting.local import LocalHandle
@@ -24,11 +24,15 @@ class Demonstrating:
         self.turn, self.seen = None, 0
 
     def __call__(self, prompt_ids):
-        answers = tool_responses(self.tokenizer.decode(prompt_ids))
+        prompt = self.tokenizer.decode(prompt_ids)
+        answers = tool_responses(prompt)
         new, self.seen = answers[self.seen :], len(answers)
         if self.turn is None:
-            self.turn = self.demonstrate(self.turns.pop(0), self.rng, 0.0)
+            turn = self.turns.pop(0)
+            self.turn = self.demonstrate(turn, self.rng, 0.0)
             move = next(self.turn)
+            if isinstance(move, Look):
+                move = self.turn.send([prompt.split(f"{turn.prompt}\n\n")[1].split("<|im_end|>")[0]])
         else:
             move = self.turn.send(new)
         if isinstance(move, Reply):
@@ -37,7 +41,16 @@ class Demonstrating:
         return hermes(*[(call.name, call.arguments) for call in (move if isinstance(move, list) else [move])])
 
 
-@pytest.mark.parametrize(("name", "keys"), [("inbox", ["answer-1", "answer-2"]), ("gridsim", ["grade"])])
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("inbox", ["answer-1", "answer-2"]),
+        ("gridsim", ["grade"]),
+        ("key_door", ["goal"]),
+        ("sokoban", ["solve"]),
+        ("gym_cards", ["game"]),
+    ],
+)
 async def test_a_built_in_bundle(qwen3, tmp_path, name, keys):
     bundle = load_bundle(name)
     with serving(name) as server:
