@@ -4,6 +4,7 @@ A model of this size can afford few tokens and no spelling, so before any merge 
 
 * numbers of up to two digits, with their sign: every integer from -99 to 99 is one token, seen in training or not;
 * capitals on their own, so that a code such as ``CHHD`` is a token a letter;
+* signs in a row of single letters and signs, so that a drawn grid such as ``# . A`` is a token a cell;
 * line ends, one token each (verl's continuous-token builders need that);
 * everything between, in which two kinds of pairs are merged: within a word that is seen a few times, and across words
   what is seen as often as there are conversations. So the boilerplate (system prompt, tools, the shape of a call) is a
@@ -28,8 +29,9 @@ CHAT_TEMPLATE = resources.files(__package__).joinpath("chat_template.jinja").rea
 
 _NUMBER = r" ?-?\d{1,2}"
 _CODE = r" ?\p{Lu}(?!\p{Ll})"
+_SIGN = r"(?: |(?<!\S))[^\w\s\"{\[](?= \S(?!\S)|\n|\z)"  # but for those that open JSON
 _LONGEST = 250  # characters of a token: merging takes time with the square of it
-_PIECES = rf"\n|{_NUMBER}|{_CODE}|(?:(?!{_NUMBER}|{_CODE})[^\n]){{1,{_LONGEST}}}"
+_PIECES = rf"\n|{_NUMBER}|{_CODE}|{_SIGN}|(?:(?!{_NUMBER}|{_CODE}|{_SIGN})[^\n]){{1,{_LONGEST}}}"
 _WORD = re.compile(r" ?[^\W\d_]+")
 _SEEN = 5  # a word seen less often is left in parts
 _VOCABULARY = 8192  # a bound, not an aim

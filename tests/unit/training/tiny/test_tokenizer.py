@@ -36,6 +36,12 @@ def test_codes_are_a_token_a_letter():
     assert pieces(" AustriaX") == [" Austria", "X"]
 
 
+def test_a_drawn_grid_is_a_token_a_cell_however_often_its_rows_are_seen():
+    learned = learn_tokenizer(["# # #\n# . A\n. . *\n# Tools - and rules."] * 10)
+    tokens = [learned.decode([token]) for token in learned.encode("# # #\n# . A\n. . *\n# Tools - and rules.")]
+    assert tokens == ["#", " #", " #", "\n", "#", " .", " A", "\n", ".", " .", " *", "\n", "# Tools - and rules."]
+
+
 def test_what_every_conversation_says_is_one_token_and_what_differs_is_read_word_by_word():
     assert pieces("Answer the question, please.") == ["Answer the question, please."]
     assert pieces('{"name": "look_up", "arguments": {"code": "') == ['{"name": "look_up", "arguments": {"code": "']
