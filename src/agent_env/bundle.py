@@ -26,7 +26,7 @@ from agent_env import rewards
 from agent_env.environment import Environment
 from agent_env.errors import BundleError, InputError, Problem, Problems
 from agent_env.loading import BundleModules, LoadError
-from agent_env.manifest import Hosting, Limits, ManifestFile, read_manifest
+from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manifest
 from agent_env.rewards import Reward
 from agent_env.task import Task, Turn
 from agent_env.tasksource import Placed, read_tasks
@@ -58,6 +58,7 @@ class Bundle:
         reward: from an episode's scores to its reward.
         demonstrator: ``demonstrate`` of demonstrator.py, or None.
         step_prompt: text of step_prompt.md, or None.
+        steps: what bundle.toml says of the step layout.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Bundle:
     limits: Limits
     demonstrator: Demonstrator | None
     step_prompt: str | None
+    steps: Steps
     _modules: BundleModules = field(repr=False)
     _toolset: Toolset = field(repr=False)
 
@@ -160,7 +162,7 @@ class _Loader:
         self._check_tasks(placed, environment)
         reward = self._reward(placed)
         demonstrator = self._demonstrator()
-        step_prompt = self._text("step_prompt.md")
+        step_prompt = self._step_prompt()
         if self.problems or environment is None or toolset is None or reward is None:
             raise BundleError(self.problems)
         return Bundle(
@@ -174,6 +176,7 @@ class _Loader:
             limits=manifest.limits,
             demonstrator=demonstrator,
             step_prompt=step_prompt,
+            steps=manifest.steps,
             _modules=self.modules,
             _toolset=toolset,
         )
@@ -287,6 +290,17 @@ class _Loader:
             self._problem("demonstrator.py demonstrate", "it is no generator function", "yield Call and Reply")
             return None
         return found
+
+    def _step_prompt(self) -> str | None:
+        text = self._text("step_prompt.md")
+        if text is not None:
+            from agent_env.step_prompt import StepPrompt  # jinja2 takes a while to import, and few bundles have one
+
+            try:
+                StepPrompt(text)
+            except InputError as error:
+                self.problems += error.problems
+        return text
 
     def _text(self, name: str) -> str | None:
         file = self.folder / name

@@ -50,6 +50,16 @@ class Limits(Strict):
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
 
 
+class Steps(Strict):
+    """What the step layout should know of this bundle, unless a training says otherwise; None to leave it to that.
+
+    `memory` is a name or ``module:Class`` (see `agent_env.training.memory.memory_of`), `max_steps` an episode's most.
+    """
+
+    memory: str | None = None
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+
+
 def _reward(value: object) -> object:
     """One complaint in place of one per kind that a reward may have."""
     table = isinstance(value, dict) and all(type(weight) in (int, float) for weight in value.values())
@@ -68,6 +78,7 @@ class Manifest(Strict):
     reward: Annotated[str | dict[str, float] | None, BeforeValidator(_reward)] = None
     hosting: Hosting = Hosting()
     limits: Limits = Limits()
+    steps: Steps = Steps()
 
 
 @dataclass(frozen=True)

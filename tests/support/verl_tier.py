@@ -26,6 +26,8 @@ from agent_env.training.verl.writer import LoopOptions, write
 
 WORKSHOP = Path(__file__).parents[1] / "verl" / "workshop"
 """The bundle that the loop's tests are played on."""
+CORRIDOR = WORKSHOP.with_name("corridor")
+"""The text environment that the step loop's tests are played on."""
 
 Reply = str | list[int] | Callable[[list[int]], Any]
 """Text (the end token is added), token ids, or what makes one of them (or an exception) of the prompt's ids."""
@@ -198,6 +200,15 @@ class Rollout:
     def answers(self) -> list[str]:
         """The tools' answers as the model saw them."""
         return tool_responses(self.loop.tokenizer.decode(self.output.response_ids))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """``extra_fields`` of each row, in the step layout."""
+        return [row.extra_fields for row in self.output]
+
+    def shown(self, step: int) -> str:
+        """The whole prompt of a step, from 0, as text."""
+        return str(self.loop.tokenizer.decode(self.model.prompts[step]))
 
 
 async def rollout(

@@ -29,6 +29,14 @@ def command(
     ] = None,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "eval",
+    context: Annotated[
+        str,
+        typer.Option(metavar="conversation|steps", help="One growing conversation, or a fresh prompt each step."),
+    ] = "conversation",
+    step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Option of the step layout, such as memory or max_steps."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands, and do nothing.")] = False,
 ) -> None:
     """Train a model on the tasks of a bundle or server with verl, and keep everything in runs/NAME.
@@ -56,6 +64,8 @@ def command(
         token_var=token_var,
         train_split=train_split,
         eval_split=eval_split,
+        context=context,
+        step_options=tuple(step or ()),
     )
     if problems:
         problems.of(lambda: checked(options))

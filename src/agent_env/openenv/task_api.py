@@ -56,7 +56,7 @@ class TaskApi:
 
     @property
     def routes(self) -> list[Route]:
-        """What to serve; ``/{env}/toolset`` is ours, the rest is OpenEnv's."""
+        """What to serve; ``/{env}/toolset`` and ``/{env}/step_layouts`` are ours, the rest is OpenEnv's."""
         posts = {
             "tasks": self._tasks,
             "num_tasks": self._num_tasks,
@@ -67,6 +67,7 @@ class TaskApi:
         return [
             Route("/list_environments", self._environments),
             Route("/{env}/splits", self._splits),
+            Route("/{env}/step_layouts", self._step_layouts),
             *(Route(f"/{{env}}/{name}", endpoint, methods=["POST"]) for name, endpoint in posts.items()),
         ]
 
@@ -114,6 +115,10 @@ class TaskApi:
         if toolset is None:
             raise HTTPException(404, f"unknown toolset {body.toolset!r:.80}")
         return json_response({"toolset": toolset.hash, "tools": [messages.tool_fields(tool) for tool in toolset.tools]})
+
+    async def _step_layouts(self, request: Request) -> Response:
+        self._check_name(request)
+        return json_response(self._catalogue.step_layouts)
 
     def _check_name(self, request: Request) -> None:
         name = request.path_params["env"]

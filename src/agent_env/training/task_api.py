@@ -1,7 +1,8 @@
 """The Task API of a task server, over HTTP: its splits, what it says of each task, and the tools of its toolsets.
 
 OpenEnv 0.9+ serves ``/list_environments``, ``/{env}/splits``, ``/num_tasks``, ``/task_range`` and ``/tasks`` (an
-environment may leave any of the last three out: HTTP 501). Our server adds ``/{env}/toolset``.
+environment may leave any of the last three out: HTTP 501). Our server adds ``/{env}/toolset`` and
+``/{env}/step_layouts``.
 """
 
 from __future__ import annotations
@@ -177,6 +178,15 @@ class TaskApi:
             raise NotATaskServer(f"{what}: the answer lists no tools")
         listed = (openai_tool(tool, what) for tool in tools)
         return tuple(tool for tool in listed if tool["function"]["name"] != "end_turn")
+
+    async def step_layouts(self) -> list[Json]:
+        """What each bundle of the server says of the step layout; empty from a server that has no such route."""
+        answer = await self._request("GET", self._path("step_layouts"))
+        if answer is None:
+            return []
+        if not isinstance(answer, list) or not all(isinstance(layout, dict) for layout in answer):
+            raise NotATaskServer(f"{self._shared.url}: /step_layouts answers {answer!r:.80}; expected a list")
+        return answer
 
     def _path(self, route: str) -> str:
         return f"/{quote(self.env, safe='')}/{route}"

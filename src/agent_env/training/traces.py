@@ -26,6 +26,46 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
+class TraceStep:
+    """A step of a rollout in the step layout.
+
+    Args:
+        number: from 1.
+        prompt: the message the model answered, as the template made it.
+        reply: the model's, without special tokens.
+        action: what the reply does, in words.
+        outcome: what came back.
+        format_valid: whether the reply could be read.
+        admissible: whether the environment admits what it does.
+        reward: of the step, as the environment said; None if it said nothing.
+        state: key of the state that the model acted in.
+        next_state: key of the state after it.
+        terminated, truncated: whether the episode ended, or was cut off, with this step.
+        prompt_tokens: of the prompt.
+        cached_tokens: of those the rollout server had cached; None if it does not say.
+        response_tokens: that the model wrote.
+        observation_cut: characters of the observation that the prompt had no room for.
+    """
+
+    number: int
+    prompt: str
+    reply: str
+    action: str
+    outcome: str
+    format_valid: bool
+    admissible: bool
+    reward: float | None
+    state: str
+    next_state: str
+    terminated: bool
+    truncated: bool
+    prompt_tokens: int
+    cached_tokens: int | None
+    response_tokens: int
+    observation_cut: int = 0
+
+
+@dataclass(frozen=True)
 class Trace:
     """What happened in a rollout.
 
@@ -39,11 +79,13 @@ class Trace:
         errors: ``Type: message`` of each attempt that failed, oldest first.
         reward: of the episode; None if failed.
         scores: by step id.
-        messages: the conversation in the chat format, prompt first: ``{"role", "content", "tool_calls"?}``.
+        messages: the conversation in the chat format, prompt first: ``{"role", "content", "tool_calls"?}``; empty in
+            the step layout.
+        steps: of the attempt that counted, in the step layout; else empty.
         tools: names of the tools the model was shown.
         turns: of the task that were opened.
         calls: tool calls made in the attempt that counted.
-        prompt_tokens: of the first prompt with its tools.
+        prompt_tokens: of the first prompt with its tools; in the step layout of all prompts.
         response_tokens: that the model wrote.
         model_seconds: generating, over all attempts.
         env_seconds: waiting for sessions, in resets, calls, turns' ends and scoring, over all attempts.
@@ -66,6 +108,7 @@ class Trace:
     reward: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     messages: tuple[Mapping[str, Any], ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     tools: tuple[str, ...] = ()
     turns: int = 1
     calls: int = 0

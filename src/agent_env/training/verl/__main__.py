@@ -15,6 +15,7 @@ import typer
 from agent_env.cli.command import Command, stoppable
 from agent_env.errors import AgentEnvError, InputError, Problem, Problems
 from agent_env.training.shared import Shared
+from agent_env.training.step_options import parse_options
 from agent_env.training.tasks import Progress
 from agent_env.training.verl.writer import LoopOptions, PromptOptions, checked, write
 
@@ -45,6 +46,19 @@ def command(
     ] = 600.0,
     call_timeout: Annotated[float, typer.Option(help="Seconds for a tool call or the end of a turn.")] = 120.0,
     connect_timeout: Annotated[float, typer.Option(help="Seconds for a connection.")] = 10.0,
+    context: Annotated[
+        str,
+        typer.Option(
+            metavar="conversation|steps", help="One growing conversation, or a fresh prompt each step (docs/steps.md)."
+        ),
+    ] = "conversation",
+    step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Option of the step layout, such as memory or max_steps."),
+    ] = None,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Folder of the bundle that is served, for a memory class of its own.")
+    ] = None,
     traces: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that the loop writes a record of each rollout to.")
     ] = None,
@@ -64,7 +78,9 @@ def command(
     template_kwargs = problems.of(lambda: _json_object(chat_template_kwargs))
     prompts = PromptOptions(tokenizer, template_kwargs or {}, max_prompt_length)
     # A worker's working folder is its own.
-    loop = LoopOptions(attempts, None if traces is None else str(Path(traces).absolute()))
+    traced = None if traces is None else str(Path(traces).absolute())
+    own = problems.of(lambda: parse_options(step or ()))
+    loop = LoopOptions(attempts, traced, context, own or {}, bundle)
     with stoppable(f"{out} is as it was"):
         if shared is None or problems:
             problems.of(lambda: checked(shared, out, loop, prompts))

@@ -8,10 +8,9 @@ rollout's reward. What a loop knows comes from its row (prompt, task, tools) and
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
@@ -19,15 +18,14 @@ from verl.experimental.agent_loop.tool_agent_loop import AgentData, AgentState, 
 from verl.experimental.agent_loop.tool_parser import FunctionCall
 from verl.tools.schemas import ToolResponse
 
-from agent_env.errors import InputError, Problem, PromptTooLong, RolloutFailed
+from agent_env.errors import PromptTooLong, RolloutFailed
 from agent_env.training.rollout import Played, play
 from agent_env.training.sessions import Session, Shared
 from agent_env.training.verl.attempt import Attempt, EpisodeTool, NotedServers
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
-from agent_env.training.verl.cpu.rollout import ROLLOUT
-from agent_env.training.verl.record import Recorder
-from agent_env.training.verl.row import FIX, Row
-from agent_env.training.verl.seeds import generation_seed
+from agent_env.training.verl.episodes import score_info, seeded, while_open
+from agent_env.training.verl.record import Recorder, conversation
+from agent_env.training.verl.row import Row
 
 
 class AgentEnvAgentLoop(ToolAgentLoop):
@@ -116,7 +114,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._row, self._fields = Row.read(kwargs), kwargs
         self.tools = {tool.name: tool for tool in (EpisodeTool(tool, self._call) for tool in self._row.tools)}
         self.tool_schemas = list(self._row.tools)
-        recorder = Recorder(self._traces, self._row, kwargs, self.tokenizer.eos_token)
+        recorder = Recorder(self._traces, self._row, kwargs)
         try:
             # A prompt that does not fit is refused before an episode is opened for it.
             await self.ct_build_initial_tokens(list(kwargs["raw_prompt"]), tools=self.tool_schemas)
@@ -128,10 +126,12 @@ class AgentEnvAgentLoop(ToolAgentLoop):
                 attempts=self._attempts,
             )
         except BaseException as error:
-            await recorder.failed(error, self._opened, self._last_reply(), self._model_seconds)
+            sessions = [attempt.session for attempt in self._opened]
+            await recorder.failed(error, sessions, self._model_seconds, **self._told(kwargs))
             raise
-        await recorder.played(played, self._attempt, self._last_reply(), self._model_seconds)
         output = played.value
+        tokens = {"prompt_tokens": len(output.prompt_ids), "response_tokens": sum(output.response_mask)}
+        await recorder.played(played, self._model_seconds, **tokens, **self._told(kwargs))
         output.reward_score = played.reward
         output.extra_fields["reward_extra_info"] = self._extra_info(played)
         return output
@@ -139,9 +139,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
     async def _play(self, session: Session, sampling_params: dict[str, Any], fields: dict[str, Any]) -> AgentLoopOutput:
         """One attempt: verl's loop from the first prompt on, then the end of the turn it left open."""
         assert self._row is not None
-        if session.task.get("id") not in (None, self._row.task_id):
-            served = session.task["id"]
-            raise InputError(Problem(str(self._row), f"the server at {self._shared.url} has {served!r} there", FIX))
+        self._row.check_served(session, self._shared.url)
         self._opened.append(Attempt(session, self.max_tool_response_length, self._shared.url))
         messages = _with_observation(list(fields["raw_prompt"]), session)
         output = await super().run(sampling_params, **{**fields, "raw_prompt": messages})
@@ -163,14 +161,14 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         kept = data.response_ids[: len(data.response_ids) - over]
         return str(self.tokenizer.decode(kept, skip_special_tokens=True))
 
+    def _told(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """What a trace says of the last attempt's conversation."""
+        if not self._opened:
+            return {}
+        return conversation(self._attempt, self._last_reply(), fields["raw_prompt"], self.tokenizer.eos_token or "")
+
     def _extra_info(self, played: Played[Any]) -> dict[str, float | None]:
-        steps = [*self._steps, *sorted(set(played.scores) - set(self._steps))]
-        return {
-            **{f"score/{step}": played.scores.get(step) for step in steps},
-            "attempts": played.attempts,
-            "model_seconds": self._model_seconds,
-            "env_seconds": played.env_seconds,
-        }
+        return score_info(self._steps, played, self._model_seconds)
 
     def _note_generation(self, prompt_tokens: int, cached_tokens: int | None) -> None:
         self._attempt.generations.append((prompt_tokens, cached_tokens))
@@ -191,20 +189,14 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self, agent_data: AgentData, sampling_params: dict[str, Any], ignore_termination: bool = False
     ) -> AgentState:
         self._attempt.data = agent_data
-        sampling = self._seeded(sampling_params)
-        generating = super()._handle_generating_state(agent_data, sampling, ignore_termination)
-        with self._model_timer():
-            return await _while_open(self._attempt.session, generating)
-
-    def _seeded(self, sampling_params: dict[str, Any]) -> dict[str, Any]:
-        """`sampling_params` with the generation's own seed, for our own rollout server: others pay for it in speed."""
-        if self.rollout_config.name != ROLLOUT:
-            return sampling_params
         assert self._row is not None
         attempt, generation = len(self._opened), len(self._attempt.generations)
-        run = int(self.rollout_config.seed)
-        seed = generation_seed(run, self._row, self._fields, attempt=attempt, generation=generation)
-        return {**sampling_params, "seed": seed}
+        sampling = seeded(
+            sampling_params, self.rollout_config, self._row, self._fields, attempt=attempt, generation=generation
+        )
+        generating = super()._handle_generating_state(agent_data, sampling, ignore_termination)
+        with self._model_timer():
+            return await while_open(self._attempt.session, generating)
 
     async def _handle_processing_tools_state(self, agent_data: AgentData) -> AgentState:
         self._attempt.turn_over = False
@@ -248,20 +240,6 @@ def _with_observation(messages: list[dict[str, Any]], session: Session) -> list[
     if not text:
         return messages
     return [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n\n{text}"}]
-
-
-async def _while_open(session: Session, generating: Coroutine[Any, Any, AgentState]) -> AgentState:
-    """The result of `generating`, given up at once if the session is lost meanwhile: the episode cannot go on."""
-    task, lost = asyncio.create_task(generating), asyncio.create_task(session.lost())
-    try:
-        await asyncio.wait({task, lost}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise lost.result()
-        return task.result()
-    finally:
-        for pending in (task, lost):
-            pending.cancel()
-        await asyncio.wait({task, lost})
 
 
 def _ending_on_a_model_token(output: AgentLoopOutput) -> AgentLoopOutput:

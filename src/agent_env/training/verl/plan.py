@@ -12,14 +12,16 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from agent_env.bundle import find_bundle
 from agent_env.errors import InputError, Problem, Problems
+from agent_env.training.step_options import parse_options
 from agent_env.training.verl import settings
 from agent_env.training.verl.plugin import ENTRY_POINT
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.runfolder import RunFolder
 from agent_env.training.verl.settings import Settings
 from agent_env.training.verl.source import check_source, is_url
-from agent_env.training.verl.writer import LOOP_FILE, LoopOptions, PromptOptions
+from agent_env.training.verl.writer import AGENTS, LOOP_FILE, LoopOptions, PromptOptions, check_context
 
 OWNED = {
     "data.train_files": "use --train-split",
@@ -52,6 +54,8 @@ class TrainOptions:
         overrides: verl's own settings, ``key=value``.
         token_var: the environment variable with the server's token.
         train_split, eval_split: of the tasks.
+        context: ``conversation`` or ``steps``, how the model is shown an episode.
+        step_options: of the step layout, ``name=value``.
     """
 
     source: str
@@ -65,6 +69,8 @@ class TrainOptions:
     token_var: str | None = None
     train_split: str = "train"
     eval_split: str = "eval"
+    context: str = "conversation"
+    step_options: tuple[str, ...] = ()
 
     @property
     def is_url(self) -> bool:
@@ -86,6 +92,8 @@ class TrainOptions:
             "overrides": list(self.overrides),
             "train_split": self.train_split,
             "eval_split": self.eval_split,
+            "context": self.context,
+            "step_options": list(self.step_options),
         }
 
 
@@ -111,7 +119,13 @@ class Plan:
     config: Any
 
     def loop(self) -> LoopOptions:
-        return LoopOptions(traces=str(self.folder.traces.resolve()))
+        options = self.options
+        return LoopOptions(
+            traces=str(self.folder.traces.resolve()),
+            context=options.context,
+            step_options=parse_options(options.step_options),
+            bundle=None if options.is_url else find_bundle(options.source),
+        )
 
     def prompts(self) -> PromptOptions:
         data = self.config.data
@@ -153,7 +167,11 @@ class Plan:
             write += ["--chat-template-kwargs", json.dumps(dict(prompts.template_kwargs))]
         if options.token_var:
             write += ["--token-var", options.token_var]
-        write += ["--traces", str(self.loop().traces)]
+        loop = self.loop()
+        write += ["--traces", str(loop.traces)]
+        if loop.context == "steps":
+            write += ["--context", "steps", *(word for given in options.step_options for word in ("--step", given))]
+            write += [] if loop.bundle is None else ["--bundle", str(loop.bundle)]
         number = len(lines) // 3 + 1
         lines += [f"# {number}. Write the rows", shlex.join(write), "", f"# {number + 1}. Train", begin.shell()]
         return "\n".join(lines)
@@ -173,6 +191,7 @@ def checked(options: TrainOptions) -> Plan:
     own = problems.of(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
     problems.of(lambda: _check_numbers(options))
     problems.of(lambda: check_source(options.source, options.token_var, options.splits))
+    problems.of(lambda: check_context(options.context, parse_options(options.step_options)))
     problems += folder.check(options.identity())
     config = merged = None
     if recipe is not None and profile is not None and own is not None:
@@ -195,6 +214,7 @@ def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
             "actor_rollout_ref.model.path": identity["model"],
             "critic.model.path": identity["model"],
             "actor_rollout_ref.rollout.agent.agent_loop_config_path": str(data / LOOP_FILE),
+            "actor_rollout_ref.rollout.agent.default_agent_loop": AGENTS.get(options.context, options.context),
             "data.train_files": str(data / f"{options.train_split}.parquet"),
             "data.val_files": str(data / f"{options.eval_split}.parquet"),
             "data.seed": options.seed,

@@ -10,12 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
-
 from agent_env.errors import RolloutFailed
 from agent_env.training.rollout import Played
+from agent_env.training.sessions import Session
 from agent_env.training.traces import Trace, TraceWriter
 from agent_env.training.verl.attempt import Attempt
+from agent_env.training.verl.episodes import seed_of
 from agent_env.training.verl.row import Row
 
 logger = logging.getLogger(__name__)
@@ -34,67 +34,42 @@ class Recorder:
         folder: of the traces; None to write none.
         row: what is played.
         fields: the row's fields, as verl passes them to the loop.
-        end: the text of the token that ends a message, which verl leaves in a message's content.
     """
 
-    def __init__(self, folder: str | None, row: Row, fields: Mapping[str, Any], end: str | None) -> None:
-        self._folder, self._row, self._fields, self._end = folder, row, fields, end or ""
+    def __init__(self, folder: str | None, row: Row, fields: Mapping[str, Any]) -> None:
+        self._folder, self._row, self._fields = folder, row, fields
         self._started = time.monotonic()
 
-    async def played(self, played: Played[AgentLoopOutput], attempt: Attempt, reply: str, model_seconds: float) -> None:
-        """Record a rollout that was scored."""
+    async def played(self, played: Played[Any], model_seconds: float, **told: Any) -> None:
+        """Record a rollout that was scored; `told` are the fields of `Trace` that its loop knows."""
         await self._write(
             status="ok",
             attempts=played.attempts,
             errors=_named(played.failures),
             reward=played.reward,
             scores=dict(played.scores),
-            prompt_tokens=len(played.value.prompt_ids),
-            response_tokens=sum(played.value.response_mask),
             model_seconds=model_seconds,
             env_seconds=played.env_seconds,
-            **self._conversation(attempt, reply),
+            **told,
         )
 
-    async def failed(self, error: BaseException, attempts: Sequence[Attempt], reply: str, model_seconds: float) -> None:
-        """Record a rollout that ended in `error`; `attempts` are those whose session was opened."""
+    async def failed(self, error: BaseException, sessions: Sequence[Session], seconds: float, **told: Any) -> None:
+        """Record a rollout that ended in `error`.
+
+        Args:
+            sessions: that were opened for it.
+            seconds: of the model's.
+            told: fields of `Trace` that its loop knows of the last attempt.
+        """
         lost = error.attempts if isinstance(error, RolloutFailed) else ()
         await self._write(
             status="failed",
-            attempts=len(lost) or len(attempts),
+            attempts=len(lost) or len(sessions),
             errors=_named(lost or (error,)),
-            model_seconds=model_seconds,
-            env_seconds=sum(attempt.session.env_seconds for attempt in attempts),
-            **(self._conversation(attempts[-1], reply) if attempts else {}),
+            model_seconds=seconds,
+            env_seconds=sum(session.env_seconds for session in sessions),
+            **told,
         )
-
-    def _conversation(self, attempt: Attempt, reply: str) -> dict[str, Any]:
-        data = attempt.data
-        messages = [
-            self._message(message) for message in (self._fields["raw_prompt"] if data is None else data.messages)
-        ]
-        said = sum(message["role"] == "assistant" for message in messages)
-        if data is not None and said < data.assistant_turns:  # verl ends a capped rollout before it notes the reply
-            messages.append({"role": "assistant", "content": reply})
-        return {
-            "messages": tuple(messages),
-            "calls": attempt.calls,
-            "seed": _seed_of(attempt),
-            "turns": attempt.turns,
-            "info": {
-                "generations": [
-                    {"prompt_tokens": prompt, "cached_tokens": cached} for prompt, cached in attempt.generations
-                ]
-            },
-        }
-
-    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        if message["role"] != "assistant":
-            return dict(message)
-        said = {**message, "content": message["content"].removesuffix(self._end)}
-        if "tool_calls" in message:
-            said["tool_calls"] = [_strict(call) for call in message["tool_calls"]]
-        return said
 
     async def _write(self, *, info: Mapping[str, Any] | None = None, **values: Any) -> None:
         if self._folder is None:
@@ -119,10 +94,37 @@ class Recorder:
             logger.error("the trace of %s could not be written: %s", self._row, error)
 
 
-def _seed_of(attempt: Attempt) -> int | None:
-    """The seed of the episode, if the server says it."""
-    seed = attempt.session.task.get("seed")
-    return seed if isinstance(seed, int) else None
+def conversation(attempt: Attempt, reply: str, prompt: Sequence[Mapping[str, Any]], end: str) -> dict[str, Any]:
+    """What a trace says of an attempt that was one conversation.
+
+    Args:
+        reply: the text of its last generation.
+        prompt: the row's messages, for an attempt in which nothing was generated.
+        end: the text of the token that ends a message, which verl leaves in a message's content.
+    """
+    data = attempt.data
+    messages = [_message(message, end) for message in (prompt if data is None else data.messages)]
+    said = sum(message["role"] == "assistant" for message in messages)
+    if data is not None and said < data.assistant_turns:  # verl ends a capped rollout before it notes the reply
+        messages.append({"role": "assistant", "content": reply})
+    return {
+        "messages": tuple(messages),
+        "calls": attempt.calls,
+        "seed": seed_of(attempt.session),
+        "turns": attempt.turns,
+        "info": {
+            "generations": [{"prompt_tokens": sent, "cached_tokens": cached} for sent, cached in attempt.generations]
+        },
+    }
+
+
+def _message(message: Mapping[str, Any], end: str) -> dict[str, Any]:
+    if message["role"] != "assistant":
+        return dict(message)
+    said = {**message, "content": message["content"].removesuffix(end)}
+    if "tool_calls" in message:
+        said["tool_calls"] = [_strict(call) for call in message["tool_calls"]]
+    return said
 
 
 def _strict(call: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_env.errors import InputError, Problem
+from agent_env.training.sessions import Session
 
 FIX = "write the rows anew with `python -m agent_env.training.verl`"
 
@@ -54,6 +55,11 @@ class Row:
         if len(set(names)) < len(names):
             raise InputError(Problem(where, f"two of its tools share a name: {', '.join(names)}", FIX))
         return cls(str(extra["split"]), int(extra["index"]), str(extra["task_id"]), tuple(tools))
+
+    def check_served(self, session: Session, url: str) -> None:
+        """Raises InputError if what the server at `url` reset to is another task than the row's."""
+        if session.task.get("id") not in (None, self.task_id):
+            raise InputError(Problem(str(self), f"the server at {url} has {session.task['id']!r} there", FIX))
 
     def __str__(self) -> str:
         return f"{self.split}[{self.index}] ({self.task_id})"

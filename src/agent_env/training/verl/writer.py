@@ -11,19 +11,27 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, MissingExtra, Problem, Problems
+from agent_env.step_prompt import StepPrompt, View
+from agent_env.training.actions import text_argument
 from agent_env.training.folder import check_target, replacing
 from agent_env.training.shared import Shared
+from agent_env.training.step_layout import step_options
+from agent_env.training.step_options import StepOptions
 from agent_env.training.task_api import TaskRow
 from agent_env.training.tasks import Progress, TasksAndTools, tasks_and_tools
 from agent_env.training.verl.prompts import PromptCounter
 
-AGENT = "agentenv"
-LOOP = "agent_env.training.verl.loop.AgentEnvAgentLoop"
+AGENTS = {"conversation": "agentenv", "steps": "agentenv_steps"}
+"""The name under which verl finds the loop of each layout."""
+LOOPS = {
+    "conversation": "agent_env.training.verl.loop.AgentEnvAgentLoop",
+    "steps": "agent_env.training.verl.steps.AgentEnvStepLoop",
+}
 LOOP_FILE = "agent_loop.yaml"
 MARK = b"agentenv"
 """A key in the metadata of the parquet files written here."""
@@ -40,10 +48,16 @@ class LoopOptions:
     Args:
         attempts: episodes a rollout may begin.
         traces: folder the loop writes traces to; None for no traces.
+        context: ``conversation``, one that grows, or ``steps``, a fresh prompt each step.
+        step_options: of the step layout, by their names in `StepOptions`; they win over the bundle's.
+        bundle: the folder of the bundle that is served, if it is here: a memory class of its own is loaded from there.
     """
 
     attempts: int = 3
     traces: str | None = None
+    context: str = "conversation"
+    step_options: Mapping[str, Any] = field(default_factory=dict)
+    bundle: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -104,10 +118,13 @@ def write(
     tasks = asyncio.run(tasks_and_tools(shared, tell))
     _check_split_names(tasks)
     shown_tools = _ShownTools(tasks)
-    longest = None if counter is None else _longest(tasks, shown_tools, counter, prompts, tell)
+    steps = None
+    if loop.context == "steps":
+        steps = asyncio.run(step_options(shared, dict(loop.step_options), loop.bundle))
+    longest = None if counter is None else _longest(tasks, _FirstPrompts(shown_tools, steps), counter, prompts, tell)
     try:
         with replacing(out, _ours) as folder:
-            files = _write_files(folder, shared, loop, tasks, shown_tools, tell)
+            files = _write_files(folder, shared, loop, steps, tasks, shown_tools, tell)
     except OSError as error:
         fix = "nothing was changed; make room, or name another folder"
         raise InputError(Problem(str(out), f"cannot be written: {error.strerror or error}", fix)) from error
@@ -129,6 +146,24 @@ class _ShownTools:
         return self._made[key]
 
 
+class _FirstPrompts:
+    """The messages and tools that a model is shown first, before anything of the environment is known."""
+
+    def __init__(self, tools: _ShownTools, steps: StepOptions | None) -> None:
+        self._tools, self._steps = tools, steps
+        self._template = None if steps is None else StepPrompt(steps.step_prompt)
+        self._none: list[Json] = []
+
+    def of(self, task: TaskRow) -> tuple[list[Json], list[Json]]:
+        messages, tools = _messages(task), self._tools.of(task)[0]
+        if self._template is None or self._steps is None:
+            return messages, tools
+        by_text = text_argument(tools) is not None
+        view = View(task.prompt, "", 1, self._steps.max_steps, text_actions=by_text)
+        messages[-1]["content"] = self._template.render(view)
+        return messages, self._none if by_text else tools
+
+
 def _pyarrow() -> Any:
     try:
         import pyarrow
@@ -148,6 +183,7 @@ def checked(shared: Shared | None, out: Path, loop: LoopOptions, prompts: Prompt
     problems = Problems(check_target(out))
     if shared is not None:
         problems.of(lambda: shared.token)
+    problems.of(lambda: check_context(loop.context, loop.step_options))
     if loop.attempts < 1:
         problems.append(Problem("--attempts", f"expected 1 or more, got {loop.attempts}"))
     if prompts.max_length is not None and prompts.max_length < 1:
@@ -164,6 +200,17 @@ def checked(shared: Shared | None, out: Path, loop: LoopOptions, prompts: Prompt
     return counter
 
 
+def check_context(context: str, step_options: Mapping[str, Any]) -> None:
+    """Raises InputError for a layout that there is not, and for options that cannot be used with it."""
+    if context == "steps":
+        StepOptions().with_(step_options)
+    elif context not in AGENTS:
+        raise InputError(Problem("--context", f"expected {' or '.join(AGENTS)}, got {context!r}"))
+    elif step_options:
+        what, fix = "is of the step layout, and this is a conversation", "add --context steps"
+        raise InputError([Problem(f"--step {name}", what, fix) for name in step_options])
+
+
 def _check_split_names(tasks: TasksAndTools) -> None:
     bad = [name for name in tasks.splits if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name)]
     if bad:
@@ -176,15 +223,15 @@ def _messages(task: TaskRow) -> list[Json]:
 
 
 def _longest(
-    tasks: TasksAndTools, tools: _ShownTools, counter: PromptCounter, prompts: PromptOptions, tell: Progress
+    tasks: TasksAndTools, first: _FirstPrompts, counter: PromptCounter, prompts: PromptOptions, tell: Progress
 ) -> int:
     """Tokens of the longest prompt. Raises InputError with the prompts that are over the limit."""
     # A task is in its own split and in "all": what is the same is counted once.
-    distinct: dict[tuple[str, str, str], tuple[list[Json], list[Json]]] = {}
+    distinct: dict[tuple[str, str, str | None, bool], tuple[list[Json], list[Json]]] = {}
     for rows in tasks.splits.values():
         for task in rows:
-            shown, text = tools.of(task)
-            distinct.setdefault((task.system_prompt, task.prompt, text), (_messages(task), shown))
+            if _shown_key(task) not in distinct:
+                distinct[_shown_key(task)] = first.of(task)
     counts = counter.count(list(distinct.values()), lambda done, total: tell("counting tokens", done, total))
     tokens = dict(zip(distinct, counts, strict=True))
     if prompts.max_length is not None:
@@ -192,13 +239,18 @@ def _longest(
         for split, rows in tasks.splits.items():
             # Its tasks are those of the other splits, where there are others.
             for task in rows if split != "all" or len(tasks.splits) == 1 else ():
-                count = tokens[task.system_prompt, task.prompt, tools.of(task)[1]]
+                count = tokens[_shown_key(task)]
                 if count > prompts.max_length:
                     where = f"{task.split}[{task.index}] ({task.id})"
                     over.append(Problem(where, f"its prompt has {count} tokens with its tools"))
         if over:
             raise InputError(_over(over, prompts.max_length))
     return max(counts, default=0)
+
+
+def _shown_key(task: TaskRow) -> tuple[str, str, str | None, bool]:
+    """What tasks with the same first prompt and tools share."""
+    return task.system_prompt, task.prompt, task.toolset, task.turns == 1
 
 
 def _over(problems: list[Problem], limit: int) -> list[Problem]:
@@ -209,22 +261,31 @@ def _over(problems: list[Problem], limit: int) -> list[Problem]:
 
 
 def _write_files(
-    folder: Path, shared: Shared, loop: LoopOptions, tasks: TasksAndTools, tools: _ShownTools, tell: Progress
+    folder: Path,
+    shared: Shared,
+    loop: LoopOptions,
+    steps: StepOptions | None,
+    tasks: TasksAndTools,
+    tools: _ShownTools,
+    tell: Progress,
 ) -> tuple[str, ...]:
     files = [LOOP_FILE]
-    (folder / LOOP_FILE).write_text(_loop_config(shared, loop, tasks), encoding="utf-8")
+    (folder / LOOP_FILE).write_text(_loop_config(shared, loop, steps, tasks), encoding="utf-8")
+    agent = AGENTS[loop.context]
     for done, split in enumerate(sorted(tasks.splits)):
         tell("writing", done, len(tasks.splits))
-        _write_parquet(folder / f"{split}.parquet", [_row(tasks.env, task, tools) for task in tasks.splits[split]])
+        _write_parquet(
+            folder / f"{split}.parquet", [_row(tasks.env, agent, task, tools) for task in tasks.splits[split]]
+        )
         files.append(f"{split}.parquet")
     tell("writing", len(tasks.splits), len(tasks.splits))
     return tuple(files)
 
 
-def _row(env: str, task: TaskRow, tools: _ShownTools) -> Json:
+def _row(env: str, agent: str, task: TaskRow, tools: _ShownTools) -> Json:
     return {
-        "data_source": f"{AGENT}/{env}",
-        "agent_name": AGENT,
+        "data_source": f"agentenv/{env}",
+        "agent_name": agent,
         "prompt": _messages(task),
         "reward_model": {"style": "rule", "ground_truth": ""},
         "extra_info": {
@@ -279,14 +340,14 @@ def _ours(path: Path) -> bool:
         return False
 
 
-def _loop_config(shared: Shared, loop: LoopOptions, tasks: TasksAndTools) -> str:
+def _loop_config(shared: Shared, loop: LoopOptions, steps: StepOptions | None, tasks: TasksAndTools) -> str:
     try:
         import yaml
     except ImportError as error:
         raise MissingExtra("verl", "yaml") from error
     config = {
-        "name": AGENT,
-        "_target_": LOOP,
+        "name": AGENTS[loop.context],
+        "_target_": LOOPS[loop.context],
         "url": shared.url,
         "token_var": shared.token_var,
         "attempts": loop.attempts,
@@ -295,6 +356,14 @@ def _loop_config(shared: Shared, loop: LoopOptions, tasks: TasksAndTools) -> str
         "connect_timeout": shared.connect_timeout,
         "steps": list(tasks.steps),
         "traces": loop.traces,
+        **({} if steps is None else {name: _literal(value) for name, value in asdict(steps).items()}),
     }
     text: str = yaml.safe_dump([config], sort_keys=False, allow_unicode=True)
     return text
+
+
+def _literal(value: Any) -> Any:
+    """`value` for a file that OmegaConf reads, in parts where a text has ``${``: that would begin a reference."""
+    if isinstance(value, str) and "${" in value:
+        return re.split(r"(?<=\$)(?=\{)", value)
+    return value

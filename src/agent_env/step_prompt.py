@@ -1,0 +1,92 @@
+"""The template of the step layout: from what is known before a step to the message that the model answers.
+
+A bundle may hold its own as ``step_prompt.md``; the one beside this module serves any bundle. It is Jinja, rendered in
+a sandbox, and a name that the template uses and nobody defines is a problem, not an empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from agent_env.errors import InputError, Problem, Problems
+
+DEFAULT = Path(__file__).with_name("step_prompt.md")
+FIX = "the names there are: task, memory, observation, actions, step, steps_left, max_steps, note, text_actions"
+
+_jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known before a step; each field is a name in the template.
+
+    Args:
+        task: the prompt of the open turn.
+        observation: what the environment shows now; may be "".
+        step: number of the step, from 1.
+        max_steps: the most that an episode has.
+        memory: of the steps before; may be "".
+        actions: the admissible ones; None if the environment names none.
+        note: what was wrong with the last reply; mostly "".
+        text_actions: whether an action is written as ``<action>…</action>``; else the model calls tools.
+    """
+
+    task: str
+    observation: str
+    step: int
+    max_steps: int
+    memory: str = ""
+    actions: Sequence[str] | None = None
+    note: str = ""
+    text_actions: bool = True
+
+    @property
+    def steps_left(self) -> int:
+        """This step included."""
+        return self.max_steps - self.step + 1
+
+
+class StepPrompt:
+    """A template that was checked.
+
+    Args:
+        template: its text; None for the one that serves any bundle.
+        where: it was written, for messages.
+
+    Raises:
+        InputError: it is no template, uses names that there are not, leaves the observation out, or cannot be rendered.
+    """
+
+    def __init__(self, template: str | None = None, where: str = "step_prompt.md") -> None:
+        self._where = where
+        text = DEFAULT.read_text(encoding="utf-8") if template is None else template
+        try:
+            names = meta.find_undeclared_variables(_jinja.parse(text))
+            self._template = _jinja.from_string(text)
+        except TemplateSyntaxError as error:
+            raise InputError(Problem(f"{where}:{error.lineno}", f"is no template: {error.message}")) from error
+        known = {*View.__dataclass_fields__, "steps_left", *_jinja.globals}
+        problems = Problems(Problem(where, f"uses {name!r}, which there is not", FIX) for name in sorted(names - known))
+        if "observation" not in names:
+            problems.append(Problem(where, "never shows the observation", "write {{ observation }}"))
+        problems.settle()
+        sample = View("Find the key.", "A hall.", 2, 9, "Step 1", ("north", "south"), "That was no action.")
+        for view in (sample, replace(sample, memory="", actions=None, note="", observation="", text_actions=False)):
+            self.render(view)
+
+    def render(self, view: View) -> str:
+        """The message before a step.
+
+        Raises:
+            InputError: the template fails on what it is given.
+        """
+        names = {name: getattr(view, name) for name in (*View.__dataclass_fields__, "steps_left")}
+        try:
+            return self._template.render(names).strip()
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(Problem(self._where, f"cannot be rendered: {error}")) from error

@@ -1,0 +1,140 @@
+"""An open session as the step layout plays it: what is seen now, and what a move makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_env.observation import Observation
+from agent_env.training.actions import ACT
+from agent_env.training.sessions import END_TURN, Answer, Ended, Session
+from agent_env.training.verl.step_moves import Call, Move
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a move led to.
+
+    Args:
+        text: what came back.
+        admissible: whether the environment admits what was done.
+        reward: of the step, the sum over its calls; None if no answer was an observation.
+        terminated, truncated: whether the environment came to its end, or stopped for another reason.
+    """
+
+    text: str
+    admissible: bool = True
+    reward: float | None = None
+    terminated: bool = False
+    truncated: bool = False
+
+
+class Game:
+    """The episode so far, as the next prompt needs it.
+
+    Args:
+        session: just reset.
+        offered: names of the tools that the model is shown, ``end_turn`` among them if it is.
+        most_calls: of one message that are made.
+
+    Attributes:
+        seen: text of what the environment shows now.
+        actions: the admissible ones, if the environment names them.
+        state: key of the state.
+        note: what was wrong with the last reply; "" if nothing.
+        success: what the environment last said of it; None if it said nothing.
+        turns: of the task that were opened.
+        calls: made so far.
+    """
+
+    def __init__(self, session: Session, offered: frozenset[str], most_calls: int) -> None:
+        self.session = session
+        self._offered, self._most_calls = offered, most_calls
+        self.note = ""
+        self.success: bool | None = None
+        self.turns, self.calls = 1, 0
+        self._show(session.observation, "")
+
+    async def play(self, move: Move) -> Outcome:
+        """Do what a reply says, once. Raises what `Session.call` and `Session.end_turn` raise."""
+        self.note = move.problem
+        if move.ends_turn:
+            return await self._end_turn(move.reply)
+        if not move.calls:
+            return Outcome(move.problem, admissible=True)
+        turn = self.turns
+        answers: list[Answer] = []
+        for call in move.calls[: self._most_calls]:
+            if self.turns > turn or self.session.ended is not None:
+                text = f"{call.name} was not run: end_turn had already ended the turn that this call was written for."
+                answers.append(Answer(text, is_error=True))
+            else:
+                answers.append(await self._answer(call))
+        unrun = len(move.calls) - self._most_calls
+        if unrun > 0:
+            text = f"{unrun} more calls were not run: at most {self._most_calls} in one message are."
+            answers.append(Answer(text, is_error=True))
+        return self._outcome(move, answers, new_turn=self.turns > turn)
+
+    async def _answer(self, call: Call) -> Answer:
+        if call.problem:
+            return Answer(call.problem, is_error=True)
+        if call.name not in self._offered:
+            return Answer(
+                f"Unknown function {call.name!r}. There are: {', '.join(sorted(self._offered))}.", is_error=True
+            )
+        if call.name == END_TURN:
+            arguments = call.arguments
+            response = arguments.get("response") if isinstance(arguments, dict) and len(arguments) == 1 else None
+            if not isinstance(response, str):
+                wanted = 'end_turn takes one argument, {"response": <your answer as a string>}'
+                return Answer(f"The turn was not ended: {wanted}.", is_error=True)
+            return Answer((await self._end_turn(response)).text)
+        self.calls += 1
+        return await self.session.call(call.name, call.arguments)
+
+    async def _end_turn(self, response: str) -> Outcome:
+        outcome = await self.session.end_turn(response)
+        if isinstance(outcome, Ended):
+            return Outcome("The episode has ended.", terminated=True)
+        self.turns += 1
+        self._show(outcome.observation, "")
+        return Outcome(outcome.prompt)
+
+    def _outcome(self, move: Move, answers: list[Answer], *, new_turn: bool) -> Outcome:
+        texts = [answer.text for answer in answers]
+        if len(answers) > 1:
+            names = [*(call.name for call in move.calls[: self._most_calls]), ""]
+            texts = [f"{name}: {text}" if name else text for name, text in zip(names, texts, strict=False)]
+        text = "\n".join(texts)
+        observed = [answer.observation for answer in answers if answer.observation is not None]
+        refused = any(answer.is_error for answer in answers)
+        admissible = not refused and self._named(move)
+        if not new_turn:  # else what is seen is the new turn's
+            self._show(observed[-1] if observed else None, text)
+        ended = self.session.ended is not None
+        return Outcome(
+            text,
+            admissible,
+            reward=sum(float(seen.get("reward") or 0.0) for seen in observed) if observed else None,
+            terminated=ended or any(seen.get("terminated") is True for seen in observed),
+            truncated=not ended and any(seen.get("truncated") is True for seen in observed),
+        )
+
+    def _named(self, move: Move) -> bool:
+        """Whether an action is among those that were named, if any were."""
+        if self.actions is None or [call.name for call in move.calls] != [ACT]:
+            return True
+        wanted = {" ".join(action.split()).casefold() for action in self.actions}
+        return move.action.casefold() in wanted
+
+    def _show(self, observation: Mapping[str, Any] | None, text: str) -> None:
+        said = observation or {}
+        actions, state, info = said.get("actions"), said.get("state"), said.get("info")
+        self.seen = text or str(said.get("text") or "")
+        self.actions = tuple(map(str, actions)) if isinstance(actions, list | tuple) else None
+        # The turn is part of a state that the environment gives no key.
+        self.state = state if isinstance(state, str) else Observation(f"{self.session.prompt}\n{self.seen}").key
+        if isinstance(info, Mapping) and isinstance(info.get("success"), bool):
+            self.success = info["success"]

@@ -1,0 +1,258 @@
+"""verl's agent loop in the step layout: a fresh prompt each step, and a row of training data a step.
+
+A step's prompt is made of the task, a memory of the steps before and what the environment shows now, by the template
+of the bundle. The model's reply is an action, tool calls, or the end of a turn; it is played on the same sessions as
+the conversation loop's, and an episode that is lost is played again from the start, with no row kept of the lost one.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.workers.rollout.replica import TokenOutput
+
+from agent_env.errors import PromptTooLong, RolloutFailed
+from agent_env.step_prompt import StepPrompt, View
+from agent_env.training.memory import Memory, PastStep, memory_of
+from agent_env.training.rollout import play
+from agent_env.training.sessions import Session, Shared
+from agent_env.training.step_fit import Fitted, fitted
+from agent_env.training.step_options import StepOptions
+from agent_env.training.verl.episodes import score_info, seed_of, seeded, while_open
+from agent_env.training.verl.record import Recorder
+from agent_env.training.verl.row import Row
+from agent_env.training.verl.step_game import Game
+from agent_env.training.verl.step_moves import TextReader, reader_of
+from agent_env.training.verl.step_rows import PlayedEpisode, PlayedStep, ended, outputs
+
+
+class AgentEnvStepLoop(AgentLoopBase):
+    """Plays a row's episode step by step; one instance plays one rollout.
+
+    Args (of ``agent_loop.yaml``; the others are verl's):
+        url, token_var, attempts, reset_timeout, call_timeout, connect_timeout, traces, steps: as of
+            `agent_env.training.verl.loop.AgentEnvAgentLoop`.
+        options: those of `StepOptions`, each under its name.
+
+    Raises (from `run`):
+        RolloutFailed, TokenRefused, EpisodeUnscored, NotATaskServer, RuntimeError: as the conversation loop.
+        PromptTooLong: task, actions and tools alone have more tokens than ``rollout.prompt_length``.
+        InputError: the row is not the writer's, or not of this server; an option that cannot be used; a template that
+            fails.
+
+    What it leans on in verl: `AgentLoopBase.ct_build_initial_tokens(messages, tools=…)`, which passes the rendered
+    prompt through `_cap_text_prompt_length`; ``server_manager.generate(request_id=…, prompt_ids=…,
+    sampling_params=…)``, which knows ``max_tokens``; and that a list of outputs is a row each
+    (``tests/verl/test_internals.py`` checks them).
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        url: str,
+        token_var: str | None = None,
+        attempts: int = 3,
+        reset_timeout: float = 600.0,
+        call_timeout: float = 120.0,
+        connect_timeout: float = 10.0,
+        traces: str | None = None,
+        steps: Sequence[str] = (),
+        tools: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        given = {field.name: kwargs.pop(field.name) for field in fields(StepOptions) if field.name in kwargs}
+        super().__init__(*args, **kwargs)
+        if not isinstance(given.get("step_prompt", ""), str | None):
+            given["step_prompt"] = "".join(given["step_prompt"])  # in parts, where OmegaConf would read a reference
+        self._options = StepOptions().with_(given)
+        self._shared = Shared(
+            url=url,
+            token_var=token_var,
+            connect_timeout=connect_timeout,
+            call_timeout=call_timeout,
+            reset_timeout=reset_timeout,
+        )
+        self._attempts, self._traces = attempts, traces
+        self._steps = tuple(str(step) for step in steps)
+        self._template = StepPrompt(self._options.step_prompt, "step_prompt")
+        self._new_memory = memory_of(self._options.memory)
+        self._budget = min(
+            self._options.max_step_tokens or self.rollout_config.response_length, self.rollout_config.response_length
+        )
+        self._sizes: dict[str, int] = {}
+        self._request_id = uuid.uuid4().hex
+        self._row: Row | None = None
+        self._fields: dict[str, Any] = {}
+        self._sessions: list[Session] = []
+        self._game: Game | None = None
+        self._played: list[PlayedStep] = []
+        self._model_seconds = 0.0
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[AgentLoopOutput]:
+        """Play the row's task; see the class for what it raises.
+
+        Args:
+            sampling_params: verl's.
+            kwargs: the row's fields, as verl's dataset makes them.
+        """
+        if self._row is not None:
+            raise RuntimeError(f"this loop has played {self._row}: an instance plays one rollout")
+        self._row, self._fields = Row.read(kwargs), kwargs
+        row = self._row
+        self._reader = reader_of(row.tools, self.tokenizer, self.rollout_config.multi_turn.format)
+        self._by_text = isinstance(self._reader, TextReader)
+        self._request_id = (
+            f"det-{kwargs.get('priority', 0)}" if self.rollout_config.full_determinism else uuid.uuid4().hex
+        )
+        recorder = Recorder(self._traces, row, kwargs)
+        try:
+            await self._check_fits(list(kwargs["raw_prompt"]))
+            played = await play(
+                self._shared,
+                row.split,
+                row.index,
+                lambda session: self._play(session, sampling_params),
+                attempts=self._attempts,
+            )
+        except BaseException as error:
+            await recorder.failed(error, self._sessions, self._model_seconds, **self._told(self._played))
+            raise
+        await recorder.played(played, self._model_seconds, **self._told(played.value.steps))
+        key = f"{kwargs['uid']}_{kwargs['session_id']}" if {"uid", "session_id"} <= kwargs.keys() else self._request_id
+        info = score_info(self._steps, played, self._model_seconds)
+        return outputs(played, key, self._options, info)
+
+    async def _play(self, session: Session, sampling_params: dict[str, Any]) -> PlayedEpisode:
+        """One attempt, from the first step to the end of the last turn."""
+        assert self._row is not None
+        self._row.check_served(session, self._shared.url)
+        offered = frozenset(tool["function"]["name"] for tool in self._row.tools)
+        self._sessions.append(session)
+        self._game = game = Game(session, offered, self.rollout_config.multi_turn.max_parallel_calls)
+        steps: list[PlayedStep] = []
+        self._played = steps
+        memory = self._new_memory()
+        over = False
+        while not over and len(steps) < self._options.max_steps:
+            prompt = await self._prompt(game, len(steps) + 1, memory)
+            started = time.monotonic()
+            generated = await while_open(session, self._generate(prompt.prompt_ids, sampling_params))
+            model_seconds = time.monotonic() - started
+            move = await self._reader.read(generated.token_ids)
+            seen, state = game.seen, game.state
+            env_before = session.env_seconds
+            outcome = await game.play(move)
+            env_seconds = session.env_seconds - env_before
+            steps.append(
+                PlayedStep(
+                    len(steps) + 1,
+                    prompt,
+                    self._template.render(prompt.view),
+                    generated,
+                    move,
+                    outcome,
+                    state,
+                    game.state,
+                    model_seconds,
+                    env_seconds,
+                )
+            )
+            thought = move.thought if self._options.remember_thoughts else ""
+            memory.add(PastStep(len(steps), seen, move.action, outcome.text, thought))
+            over = session.ended is not None or (self._by_text and (outcome.terminated or outcome.truncated))
+        if session.ended is None:
+            await session.finish(steps[-1].move.reply)
+        return ended(steps, game.success, over=over)
+
+    async def _prompt(self, game: Game, number: int, memory: Memory) -> Fitted:
+        view = View(
+            task=game.session.prompt,
+            observation=game.seen,
+            step=number,
+            max_steps=self._options.max_steps,
+            actions=game.actions,
+            note=game.note,
+            text_actions=self._by_text,
+        )
+        system_prompt = game.session.system_prompt
+        try:
+            return await fitted(
+                view,
+                memory,
+                self.rollout_config.prompt_length,
+                lambda view: self._build(system_prompt, view),
+                self._size,
+            )
+        except PromptTooLong as error:
+            raise self._too_long(error) from None
+
+    async def _build(self, system_prompt: str, view: View) -> list[int]:
+        system = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        messages = [*system, {"role": "user", "content": self._template.render(view)}]
+        assert self._row is not None
+        tools = None if self._by_text else list(self._row.tools)
+        return list(await self.ct_build_initial_tokens(messages, tools=tools))
+
+    async def _check_fits(self, raw_prompt: list[dict[str, Any]]) -> None:
+        """Refuse a task that cannot be shown before an episode is opened for it."""
+        system_prompt = "\n".join(str(m["content"]) for m in raw_prompt if m["role"] == "system")
+        task = str(raw_prompt[-1]["content"])
+        view = View(task, "", 1, self._options.max_steps, text_actions=self._by_text)
+        tokens, limit = len(await self._build(system_prompt, view)), self.rollout_config.prompt_length
+        if tokens > limit:
+            raise self._too_long(
+                PromptTooLong(f"step 1: the prompt has {tokens} tokens before anything is seen, over {limit}")
+            )
+
+    def _too_long(self, error: PromptTooLong) -> PromptTooLong:
+        fix = "raise data.max_prompt_length, or shorten step_prompt and task"
+        return PromptTooLong(f"{self._row}: {error} (rollout.prompt_length): {fix}")
+
+    async def _generate(self, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
+        stops = list({*(sampling_params.get("stop_token_ids") or []), *self._reader.stop_token_ids})
+        params = {**sampling_params, "max_tokens": self._budget, **({"stop_token_ids": stops} if stops else {})}
+        assert self._row is not None
+        attempt, generation = len(self._sessions), len(self._played)
+        params = seeded(params, self.rollout_config, self._row, self._fields, attempt=attempt, generation=generation)
+        started = time.monotonic()
+        try:
+            generated = await self.server_manager.generate(
+                request_id=self._request_id, prompt_ids=prompt_ids, sampling_params=params
+            )
+        finally:
+            self._model_seconds += time.monotonic() - started
+        if not generated.token_ids:
+            raise RolloutFailed("the rollout server generated no token")
+        if len(generated.token_ids) > self._budget:
+            cut = {"token_ids": generated.token_ids[: self._budget]}
+            if generated.log_probs:
+                cut["log_probs"] = generated.log_probs[: self._budget]
+            generated = generated.model_copy(update=cut)
+        return generated
+
+    def _size(self, text: str) -> int:
+        if text not in self._sizes:
+            self._sizes[text] = len(self.tokenizer.encode(text, add_special_tokens=False))
+        return self._sizes[text]
+
+    def _told(self, steps: Sequence[PlayedStep]) -> dict[str, Any]:
+        """What a trace says of an attempt."""
+        if self._game is None:
+            return {}
+        return {
+            "steps": tuple(step.traced() for step in steps),
+            "calls": self._game.calls,
+            "seed": seed_of(self._game.session),
+            "turns": self._game.turns,
+            "prompt_tokens": sum(len(step.prompt.prompt_ids) for step in steps),
+            "response_tokens": sum(len(step.generated.token_ids) for step in steps),
+        }
+
+    def _cap_text_prompt_length(self, prompt_ids: list[int]) -> list[int]:
+        """Cut nothing: where verl would cut the prompt from the left, `fitted` makes it fit."""
+        return prompt_ids
