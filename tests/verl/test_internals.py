@@ -2,15 +2,19 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
+import verl
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.agent_loop.tool_agent_loop import AgentData, AgentState, ToolAgentLoop
 from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse
 from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.training.verl.loop import AgentEnvAgentLoop
+from agent_env.training.verl.steps import AgentEnvStepLoop
 
 
 def parameters(function):
@@ -84,3 +88,24 @@ def test_a_parser_names_its_blocks(qwen3, name):
     assert parser.tool_call_end_token == "</tool_call>"
     assert parser.tool_call_regex.search("a <tool_call>b</tool_call>").group(0) == "<tool_call>b</tool_call>"
     assert parameters(parser.extract_tool_calls) == ["self", "responses_ids", "tools"]
+
+
+class TestStepLoop:
+    """What `AgentEnvStepLoop` leans on."""
+
+    def test_a_prompt_is_built_and_capped_where_the_loop_does_it(self):
+        assert parameters(AgentLoopBase.ct_build_initial_tokens)[:3] == ["self", "messages", "tools"]
+        assert parameters(AgentEnvStepLoop._cap_text_prompt_length) == parameters(AgentLoopBase._cap_text_prompt_length)
+
+    def test_a_generation_is_asked_for_as_verls_loop_does(self):
+        text = source(SingleTurnAgentLoop.run)
+        for keyword in ("request_id=request_id", "prompt_ids=prompt_ids", "sampling_params=sampling_params"):
+            assert keyword in text
+        server = Path(verl.__file__).parent / "workers" / "rollout" / "vllm_rollout" / "vllm_async_server.py"
+        assert 'max_tokens = sampling_params.pop("max_tokens")' in server.read_text()
+
+    def test_a_list_of_outputs_is_a_row_each_with_the_last_ones_reward(self):
+        text = (Path(verl.__file__).parent / "trainer" / "ppo" / "v1" / "agent_loop_tq.py").read_text()
+        assert "outputs = output if isinstance(output, list) else [output]" in text
+        assert 'output.extra_fields["reward_extra_info"] = final_output.extra_fields["reward_extra_info"]' in text
+        assert 'keys.append(f"{uid}_{session_id}_{i}")' in text

@@ -36,7 +36,8 @@ def walk(tokenizer, walks):
 
     async def walk(task, *replies, **options):
         plain = {"step_prompt": None, "memory": "recent(2)", "max_steps": 50}
-        return await rollout(tokenizer, walks, f"train-{task}", *replies, **{**plain, **options})
+        task = task if task.startswith("long-") else f"train-{task}"
+        return await rollout(tokenizer, walks, task, *replies, **{**plain, **options})
 
     return walk
 
@@ -263,10 +264,10 @@ class TestPrompts:
 
     async def test_never_task_or_actions(self, walk, walks):
         with pytest.raises(
-            PromptTooLong, match=r"train\[8\] \(train-endless\): step 1: .* over 300 \(rollout.prompt_length\)"
+            PromptTooLong, match=r"long\[0\] \(long-endless\): step 1: .* over 300 \(rollout.prompt_length\)"
         ):
             # Nothing listens there: no session was tried.
-            await walk("endless", config=trainer_config(prompt_length=300), url="http://127.0.0.1:9")
+            await walk("long-endless", config=trainer_config(prompt_length=300), url="http://127.0.0.1:9")
         small = (await walk("three", EAST, EAST, EAST, memory="none")).model.prompts[0]
         with pytest.raises(PromptTooLong, match=r"\(train-three\): step 1: without memory and observation"):
             await walk("three", EAST, config=trainer_config(prompt_length=len(small) - 12))
@@ -399,7 +400,7 @@ class TestTraces:
 
     async def test_of_a_prompt_that_does_not_fit(self, walk, tmp_path):
         with pytest.raises(PromptTooLong):
-            await walk("endless", config=trainer_config(prompt_length=300), traces=str(tmp_path))
+            await walk("long-endless", config=trainer_config(prompt_length=300), traces=str(tmp_path))
         (trace,) = read_traces(tmp_path)
         assert (trace.status, trace.steps) == ("failed", ())
 

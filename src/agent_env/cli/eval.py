@@ -24,6 +24,12 @@ def command(
     token_var: Annotated[
         str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
     ] = None,
+    context: Annotated[
+        str, typer.Option(metavar="conversation|steps", help="As the model was trained (see agent-env train).")
+    ] = "conversation",
+    step: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the step layout, as for agent-env train.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Play each task of a split once with MODEL on the CPU, by the loop that training uses; print the mean reward."""
@@ -33,17 +39,31 @@ def command(
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import MissingExtra
     from agent_env.training.verl.cpu.asked import checked
+    from agent_env.training.verl.source import loop_options
 
     # verl would warn of every call that a model writes badly; the model is told, and the reward says how it went.
     os.environ.setdefault("VERL_LOGGING_LEVEL", "ERROR")
     with stoppable("nothing was kept"):
-        own = tuple(overrides or ())
-        config = checked(source, model, split, seed=seed, overrides=own, token_var=token_var)
+        own, steps = tuple(overrides or ()), tuple(step or ())
+        config = checked(
+            source,
+            model,
+            split,
+            seed=seed,
+            overrides=own,
+            token_var=token_var,
+            context=context,
+            step_options=steps,
+        )
         try:
             from agent_env.training.verl.cpu.evaluate import evaluate, rows_of
         except ModuleNotFoundError as error:
             raise MissingExtra("cpu", error.name or "verl") from error
-        with progress_bars() as progress, rows_of(source, config, token_var=token_var, progress=progress) as data:
+        loop = loop_options(source, context, steps)
+        with (
+            progress_bars() as progress,
+            rows_of(source, config, token_var=token_var, loop=loop, progress=progress) as data,
+        ):
             found = evaluate(config, data, split, temperature=temperature, n=n, progress=progress)
     mean = found.mean
     if as_json:

@@ -14,8 +14,11 @@ from typing import Any
 ACT = "act"
 """The one tool of a `TextEnvironment`."""
 
-_THOUGHT = re.compile(r"(?:<think>)?(.*?)</think>", re.DOTALL | re.IGNORECASE)
-_OPEN_THOUGHT = re.compile(r"<think>(.*)\Z", re.DOTALL | re.IGNORECASE)
+_THOUGHTS = [
+    re.compile(thought, re.DOTALL | re.IGNORECASE)
+    for thought in (r"<think>(.*?)</think>", r"\A(.*)</think>", r"<think>(.*)\Z")
+]
+"""Whole ones; one that the prompt opened; one that the end of the reply broke off."""
 _ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
 _OPEN = re.compile(r"<action>", re.IGNORECASE)
 FORM = "write exactly one, as <action>...</action>"
@@ -72,5 +75,7 @@ def split_thought(reply: str) -> tuple[str, str]:
         thoughts.append(match[1].strip())
         return ""
 
-    said = _OPEN_THOUGHT.sub(keep, _THOUGHT.sub(keep, reply))
+    said = reply
+    for thought in _THOUGHTS:
+        said = thought.sub(keep, said)
     return "\n".join(thought for thought in thoughts if thought), said.strip()

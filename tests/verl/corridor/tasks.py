@@ -16,8 +16,7 @@ def tasks(split):
         "fifty": {"length": 50, "words": 10},
     }
     turn = Turn("goal", "Walk to the east end.", {"type": "env"})
-    long = Turn("goal", "Walk. " * 400, {"type": "env"})
-    return [
-        *(Task(f"{split}-{name}", (turn,), "You walk.", env) for name, env in made.items()),
-        Task(f"{split}-endless", (long,), "You walk."),
-    ]
+    if split == "long":
+        return [Task("long-endless", (Turn("goal", "Walk. " * 400, {"type": "env"}),), "You walk.")]
+    names = ["one", "three"] if split == "eval" else made
+    return [Task(f"{split}-{name}", (turn,), "You walk.", made[name]) for name in names]

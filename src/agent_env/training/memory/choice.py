@@ -13,6 +13,7 @@ from agent_env.errors import InputError, Problem
 from agent_env.loading import BundleModules, LoadError
 from agent_env.training.memory.base import Memory
 from agent_env.training.memory.history import Full, Nothing, Recent
+from agent_env.training.memory.retrieve import Retrieve, library
 from agent_env.training.memory.summary import Summary
 
 DEFAULT = "recent(2)"
@@ -49,8 +50,7 @@ def memory_of(name: str, where: str = "memory") -> Callable[[], Memory]:
     if kind == "summary":
         return partial(Summary, int(number or 256))
     if kind == "retrieve":
-        from agent_env.training.memory.retrieve import Retrieve  # its library is in an extra
-
+        library()
         return partial(Retrieve, int(number or 3))
     raise InputError(Problem(where, f"there is no memory {name!r}", FIX))
 

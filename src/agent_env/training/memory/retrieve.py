@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from agent_env.errors import MissingExtra
 from agent_env.training.memory.base import SEPARATOR, PastStep, Size, told
 
-try:
-    import bm25s
-except ImportError as missing:
-    raise MissingExtra("verl", "bm25s") from missing
-
 _WORD = re.compile(r"\w+|[^\w\s]")
 """Signs count as words: maps and boards are made of them."""
+
+
+def library() -> Any:
+    """bm25s, which only this memory needs, and which takes a while to import. Raises MissingExtra without it."""
+    try:
+        import bm25s
+    except ImportError as missing:
+        raise MissingExtra("verl", "bm25s") from missing
+    return bm25s
 
 
 class Retrieve:
@@ -51,7 +56,7 @@ class Retrieve:
         return sorted(places, key=lambda place: (-scores[place], -place))[: self._steps]
 
     def _scores(self, query: list[str]) -> list[float]:
-        index = bm25s.BM25(method="lucene")
+        index = library().BM25(method="lucene")
         known = {word for words in self._words for word in words}
         asked = [word for word in query if word in known]
         if not asked:

@@ -12,7 +12,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from agent_env.bundle import find_bundle
 from agent_env.errors import InputError, Problem, Problems
 from agent_env.training.step_options import parse_options
 from agent_env.training.verl import settings
@@ -20,7 +19,7 @@ from agent_env.training.verl.plugin import ENTRY_POINT
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.runfolder import RunFolder
 from agent_env.training.verl.settings import Settings
-from agent_env.training.verl.source import check_source, is_url
+from agent_env.training.verl.source import check_source, is_url, loop_options
 from agent_env.training.verl.writer import AGENTS, LOOP_FILE, LoopOptions, PromptOptions, check_context
 
 OWNED = {
@@ -120,12 +119,8 @@ class Plan:
 
     def loop(self) -> LoopOptions:
         options = self.options
-        return LoopOptions(
-            traces=str(self.folder.traces.resolve()),
-            context=options.context,
-            step_options=parse_options(options.step_options),
-            bundle=None if options.is_url else find_bundle(options.source),
-        )
+        traces = str(self.folder.traces.resolve())
+        return loop_options(options.source, options.context, options.step_options, traces)
 
     def prompts(self) -> PromptOptions:
         data = self.config.data

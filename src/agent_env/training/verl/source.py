@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from agent_env.bundle import load_bundle
+from agent_env.bundle import find_bundle, load_bundle
 from agent_env.errors import InputError, Problem, Problems
 from agent_env.training.shared import Shared
+from agent_env.training.step_options import parse_options
+from agent_env.training.verl.writer import LoopOptions, check_context
 
 
 def is_url(source: str) -> bool:
@@ -32,6 +34,24 @@ def check_source(source: str, token_var: str | None, splits: Mapping[str, str]) 
         tasks = {name: len(tasks) for name, tasks in bundle.splits.items()}
         problems.of(lambda: check_splits(source, splits, tasks))
     problems.settle()
+
+
+def loop_options(source: str, context: str, step_options: Sequence[str], traces: str | None = None) -> LoopOptions:
+    """The loop's options for what a user asks for.
+
+    Args:
+        context: ``conversation`` or ``steps``.
+        step_options: of the step layout, as typed.
+        traces: folder for traces; None for none.
+
+    Raises:
+        InputError: with everything that cannot be used.
+    """
+    parsed = parse_options(step_options)
+    check_context(context, parsed)
+    return LoopOptions(
+        traces=traces, context=context, step_options=parsed, bundle=None if is_url(source) else find_bundle(source)
+    )
 
 
 def check_splits(source: str, splits: Mapping[str, str], tasks: Mapping[str, int]) -> None:

@@ -193,3 +193,36 @@ def test_the_command_answers_bad_input_with_its_problems(arguments, tmp_path, mo
     result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, InputError)
     assert list(tmp_path.iterdir()) == []
+
+
+class TestStepLayout:
+    def test_a_run_of_it_names_its_loop_everywhere(self, options, tmp_path):
+        steps = ("max_steps=9", "memory=full")
+        plan = checked(dataclasses.replace(options, context="steps", step_options=steps))
+        assert plan.config.actor_rollout_ref.rollout.agent.default_agent_loop == "agentenv_steps"
+        loop = plan.loop()
+        assert (loop.context, loop.step_options) == ("steps", {"max_steps": 9, "memory": "full"})
+        assert loop.bundle is not None
+        assert loop.bundle.name == "gridsim"
+        assert plan.options.identity()["context"] == "steps"
+        assert plan.options.identity()["step_options"] == list(steps)
+        assert checked(options).config.actor_rollout_ref.rollout.agent.default_agent_loop == "agentenv"
+
+    def test_a_dry_run_writes_its_rows(self, options):
+        text = launch.dry_run(dataclasses.replace(options, context="steps", step_options=("memory=full",)))
+        _, write, _ = commands(text)
+        assert write[write.index("--context") + 1] == "steps"
+        assert write[write.index("--step") + 1] == "memory=full"
+        assert write[write.index("--bundle") + 1].endswith("gridsim")
+
+    @pytest.mark.parametrize(
+        ("changes", "where"),
+        [
+            ({"context": "stpes"}, "--context"),
+            ({"step_options": ("memory=full",)}, "--step memory"),
+            ({"context": "steps", "step_options": ("memory=recnt",)}, "memory"),
+            ({"context": "steps", "step_options": ("max_steps=x",)}, "max_steps=x"),
+        ],
+    )
+    def test_what_cannot_work_is_refused(self, options, changes, where):
+        assert where in problems(options, **changes)

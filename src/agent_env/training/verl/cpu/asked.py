@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import Problems
+from agent_env.training.step_options import parse_options
 from agent_env.training.verl import settings
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.source import check_source
+from agent_env.training.verl.writer import check_context
 
 
 def evaluation_config(model: str, *, seed: int = 1, overrides: Sequence[str] = ()) -> Any:
@@ -30,7 +32,17 @@ def evaluation_config(model: str, *, seed: int = 1, overrides: Sequence[str] = (
     return settings.compose(settings.defaults().over(settings.load("profile", "cpu")).over(given).over(own))
 
 
-def checked(source: str, model: str, split: str, *, seed: int, overrides: Sequence[str], token_var: str | None) -> Any:
+def checked(
+    source: str,
+    model: str,
+    split: str,
+    *,
+    seed: int,
+    overrides: Sequence[str],
+    token_var: str | None,
+    context: str = "conversation",
+    step_options: Sequence[str] = (),
+) -> Any:
     """`evaluation_config`, once all that is asked for was found usable as far as can be told without starting anything.
 
     Raises:
@@ -39,6 +51,7 @@ def checked(source: str, model: str, split: str, *, seed: int, overrides: Sequen
     """
     problems = Problems()
     problems.of(lambda: check_source(source, token_var, {"--split": split}))
+    problems.of(lambda: check_context(context, parse_options(step_options)))
     config = problems.of(lambda: evaluation_config(model, seed=seed, overrides=overrides))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
     problems.of(lambda: check_model(model, "MODEL", kwargs))

@@ -31,7 +31,7 @@ from agent_env.training.verl.cpu.server import RolloutServer
 from agent_env.training.verl.processes import Processes
 from agent_env.training.verl.serving import serve_bundle
 from agent_env.training.verl.source import is_url
-from agent_env.training.verl.writer import LOOP_FILE, PromptOptions, write
+from agent_env.training.verl.writer import LOOP_FILE, LoopOptions, PromptOptions, write
 
 AT_ONCE = 64
 """Rollouts at once: as many as the sessions that a server admits unless told otherwise."""
@@ -58,9 +58,13 @@ def rows_of(
     config: DictConfig,
     *,
     token_var: str | None = None,
+    loop: LoopOptions | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[Path]:
     """The rows of a bundle (served meanwhile), or of the task server at a URL, in a folder that goes at the end.
+
+    Args:
+        loop: how an episode is laid out; a conversation if None.
 
     Raises:
         InputError: the bundle cannot be served, the model has no chat template, or prompts are too long for `config`.
@@ -74,7 +78,7 @@ def rows_of(
             output = Path(scratch) / "server.txt"
             url = serve_bundle(processes, source, output, max_sessions=AT_ONCE, token_var=token_var)
         data = Path(scratch) / "data"
-        write(Shared(url, token_var), data, prompts=prompts, progress=progress)
+        write(Shared(url, token_var), data, loop=loop, prompts=prompts, progress=progress)
         yield data
 
 
@@ -152,7 +156,8 @@ async def _play(
             rollout = hydra.utils.instantiate(loop, **parts)
             sampling = {"temperature": temperature, "top_p": 1.0}
             try:
-                outcome = float((await rollout.run(sampling, raw_prompt=row["prompt"], **row)).reward_score)
+                output = await rollout.run(sampling, raw_prompt=row["prompt"], **row)
+                outcome = float((output[-1] if isinstance(output, list) else output).reward_score)
             except RolloutFailed as error:
                 outcome = f"{row['extra_info']['task_id']}: {error}"
         done += 1
