@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import faulthandler
 import logging
 import resource
 import signal
@@ -25,6 +26,8 @@ GRACE = 5
 """Seconds for the sessions to end at shutdown, before they are cancelled."""
 HTTP_KEEP_ALIVE = 75
 """Seconds that an idle HTTP connection is kept; longer than clients keep theirs, so that they are the ones to close."""
+HELD = 30.0
+"""Seconds without a turn of the event loop after which the server ends: every session is lost by then."""
 MAX_FILES = 65536
 BACKLOG = 1024
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -99,7 +102,23 @@ async def _run(server: uvicorn.Server, sessions: Sessions, listener: socket.sock
             loop.remove_signal_handler(number)
             # uvicorn raises the signal that ended it once more when it is done: for whoever set this handler.
             signal.signal(number, lambda *_: None)
-    await server.serve(sockets=[listener])
+    alive = asyncio.create_task(_show_life())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        alive.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+
+async def _show_life() -> None:
+    """Have the process ended, with where each thread is on stderr, once this has had no turn for `HELD` seconds.
+
+    Code in C that keeps the interpreter's lock (a regular expression that backtracks for ever, say) stops all threads
+    of the process, its event loop and its handlers of signals. The timer needs no lock.
+    """
+    while True:
+        faulthandler.dump_traceback_later(HELD, exit=True)
+        await asyncio.sleep(HELD / 10)
 
 
 class _Server(uvicorn.Server):

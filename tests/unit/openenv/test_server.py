@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agent_env.errors import InputError
 from agent_env.openenv.server import listen, url_of
+from support.bundles import write_bundle
 from support.servers import Server, client, serving
 from support.trials import write_trials
 from support.waiting import until, within
@@ -159,6 +160,37 @@ async def test_it_serves_while_an_environment_blocks_its_loop(tmp_path: Path) ->
             # Pings go on as well: after longer than a dead peer is given, both sessions are there.
             assert (await guest.receive())["data"]["observation"]["result"]["data"] == "awake"
             assert (await idle.ask("state"))["done"] is False
+
+
+HOLDING = """
+import ctypes
+from agent_env import Environment, tool
+
+
+class Holding(Environment):
+    def reset(self, task, seed):
+        pass
+
+    @tool
+    def hold(self) -> str:
+        \"\"\"Sleep in C without letting go of the interpreter.\"\"\"
+        ctypes.PyDLL(None).sleep(600)
+
+    def score(self, reply):
+        return 1.0
+"""
+
+
+async def test_a_server_whose_interpreter_is_held_ends_and_says_by_what(tmp_path: Path) -> None:
+    toml = 'name = "holding"\nenv = "env:Holding"\nsplits = ["train"]\n'
+    with serving(write_bundle(tmp_path / "holding", {"bundle.toml": toml, "env.py": HOLDING})) as server:
+        async with client(server.ws) as guest:
+            await guest.reset()
+            await guest.send_call("hold")
+            # Nothing in the process can run any more: no deadline, no signal's handler.
+            assert await asyncio.to_thread(server.process.wait, 90) == 1
+    (place,) = (line for line in server.log if "/holding/env.py" in line)
+    assert place.endswith(" in hold\n")
 
 
 def test_a_port_in_use_is_one_clear_error() -> None:
