@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 _PROMPT, _FIRST, _SECOND = "What is in the red box?", "a feather of an owl", "a key made of brass"
 """Contents of the user's message and of two tools' answers, to be found again in what is rendered."""
+_ABOUT = "Look into a box."
 _THOUGHT = "<think>\nI should look into it.\n</think>\n\n"
 _TOOLS = "use the template of a model that calls tools"
 
@@ -28,7 +29,7 @@ _TOOL = {
     "type": "function",
     "function": {
         "name": "look",
-        "description": "Look into a box.",
+        "description": _ABOUT,
         "parameters": {"type": "object", "properties": {"box": {"type": "string"}}, "required": ["box"]},
     },
 }
@@ -60,6 +61,8 @@ def check_appending(tokenizer: Any, template_kwargs: Mapping[str, Any], where: s
     if not _begin_alike(_PROMPT, prompt, once, twice) or not _begin_alike(_FIRST, once, twice):
         what = "its chat template renders a message otherwise once others follow, and a rollout is made by appending"
         raise InputError(Problem(where, what, "use one that renders each message alike whatever follows it"))
+    if _ABOUT not in prompt:
+        _warn(f"{where}: its chat template shows no tools, so the model knows of them only what the prompts say")
     if not _begin_alike(_FIRST, thought_once, thought_twice):
         _warn(
             f"{where}: its chat template cuts thoughts out of earlier messages, and a rollout keeps them: whoever "

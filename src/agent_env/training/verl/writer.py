@@ -257,7 +257,8 @@ def _over(problems: list[Problem], limit: int) -> list[Problem]:
     more = len(problems) - SHOWN
     shown = problems[:SHOWN] + ([Problem("", f"and {more} more")] if more > 0 else [])
     what = f"{len(problems)} prompts are over {limit} tokens; nothing was written"
-    return [Problem("--max-prompt-length", what, "shorten them, or raise the limit and data.max_prompt_length"), *shown]
+    fix = "shorten them, or raise verl's data.max_prompt_length and with it the writer's --max-prompt-length"
+    return [Problem("", what, fix), *shown]
 
 
 def _write_files(

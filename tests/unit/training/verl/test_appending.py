@@ -13,7 +13,7 @@ from support.tiny_folder import tiny_folder
 from support.tokenizers import save_tokenizer
 
 PLAIN = (
-    "{% for m in messages %}<s>{{ m.role }}\n{{ m.content }}"
+    "{{ tools | tojson if tools }}{% for m in messages %}<s>{{ m.role }}\n{{ m.content }}"
     "{% for call in m.tool_calls or [] %}{{ call.function.name }} {{ call.function.arguments | tojson }}{% endfor %}"
     "</s>{% endfor %}{% if add_generation_prompt %}<s>assistant\n{% endif %}"
 )
@@ -33,8 +33,8 @@ def check(folder, template, **template_kwargs):
         PLAIN.replace("call.function.arguments | tojson", "'with ' + call.function.arguments"),
         # What ends the whole conversation may move.
         PLAIN + "{% if not add_generation_prompt %}<s>{% endif %}",
-        # Tools are shown before the first message of the user's, which stays the first.
-        "{% if tools %}{{ tools | tojson }}{% endif %}" + PLAIN,
+        # Tools are shown with the first message of the user's, which stays the first.
+        "{% for m in messages %}<s>{{ m.content }}{{ tools | tojson if tools and loop.first }}</s>{% endfor %}",
         # Cut by a message of the user's, which no rollout has twice.
         PLAIN.replace("{{ m.content }}", "{{ m.content if messages[-1].role != 'user' or loop.last else '' }}"),
     ],
@@ -77,6 +77,12 @@ def test_one_that_cuts_thoughts_is_warned_of_once(tmp_path, caplog):
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "--model 'm': its chat template cuts thoughts out of earlier messages" in record.getMessage()
+
+
+def test_one_that_shows_no_tools_is_warned_of(tmp_path, caplog):
+    check(tmp_path, PLAIN.removeprefix("{{ tools | tojson if tools }}"))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("--model 'm': its chat template shows no tools")
 
 
 def test_verl_itself_is_asked_where_the_models_family_is_known(tmp_path):
