@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agent_env.training.verl.processes import ray_folder
+from agent_env.training.verl.processes import Processes
 
 SCRIPT = """
 import json, logging, sys, warnings
@@ -68,9 +68,9 @@ ray.shutdown()
 """
 
 
-def found(mode, note):
+def found(mode):
     command = [sys.executable, "-c", SCRIPT.replace("MODE", mode)]
-    with ray_folder(note) as ray:
+    with Processes() as processes, processes.ray_folder() as ray:
         settings = {"VERL_PLATFORM": "cpu", "RAY_TMPDIR": str(ray), "RAY_USAGE_STATS_ENABLED": "0"}
         environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | settings
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
@@ -79,8 +79,8 @@ def found(mode, note):
 
 
 @pytest.mark.timeout(300)
-def test_a_batch_has_one_order_and_lost_sessions_show(tmp_path):
-    result, log = found("sync", tmp_path / "note")
+def test_a_batch_has_one_order_and_lost_sessions_show():
+    result, log = found("sync")
     keys, metrics = result["whole"]
     # prompts as they were put; a prompt's sessions by their tokens; a session's rows by number
     assert keys == ["b_1_0", "b_2_0", "b_0_0", "b_0_1", "a_0_0", "a_2_0", "a_1_0"]
@@ -97,6 +97,6 @@ def test_a_batch_has_one_order_and_lost_sessions_show(tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_the_asynchronous_buffer_is_verls_with_the_same(tmp_path):
-    result, _ = found("colocate_async", tmp_path / "note")
+def test_the_asynchronous_buffer_is_verls_with_the_same():
+    result, _ = found("colocate_async")
     assert result["whole"][0] == ["b_1_0", "b_2_0", "b_0_0", "b_0_1", "a_0_0", "a_2_0", "a_1_0"]

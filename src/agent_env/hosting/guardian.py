@@ -2,11 +2,13 @@
 
 A server that is killed cannot tidy up, and what its environments started (a browser, a game's Java) would live on. So a
 guardian, a process with nothing else to do, waits for the server to end. Everything started from then on carries the
-server's mark in its environment, and so does what that starts: the guardian kills whatever still carries it. It is run
-as a script and imports nothing of ours, so it costs little. Then it removes the folders that it was told of.
+server's mark in its environment, and so does what that starts: the guardian kills whatever still carries it, and what
+descends from that. It is run as a script and imports nothing of ours, so it costs little. Then it removes the folders
+that it was told of.
 
-It reads ``/proc``; on a system without one there is no guardian. A process that was forked without being executed, or
-executed with an emptied environment, carries no mark: worker processes (``hosting.mode = "processes"``) die otherwise.
+It reads ``/proc``; on a system without one there is no guardian. A process that was executed with an emptied
+environment carries no mark, nor does one that has written its title over its environment, as some of Ray's do: those
+are found as long as a parent of theirs lives. Worker processes (``hosting.mode = "processes"``) die otherwise.
 """
 
 from __future__ import annotations
@@ -51,9 +53,14 @@ class Guardian:
         os.environ[MARK] = mark
 
     @contextlib.contextmanager
-    def scratch(self, prefix: str) -> Iterator[Path]:
-        """A new folder for temporary files that is gone after the block, or after this process, however that ends."""
-        folder = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}").absolute()
+    def scratch(self, prefix: str, root: str | None = None) -> Iterator[Path]:
+        """A new folder for temporary files that is gone after the block, or after this process, however that ends.
+
+        Args:
+            prefix: of its name, which has 16 characters more.
+            root: where it is made; the system's place for temporary files if None.
+        """
+        folder = Path(root or tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}").absolute()
         if self._process is not None:
             assert self._process.stdin is not None
             # Told before it is there, so that there is no moment in which nobody would remove it.
@@ -73,24 +80,50 @@ class Guardian:
             self._process.wait(2 * SWEEP_FOR)
 
 
-def marked(mark: str) -> list[int]:
-    """Process ids of all living processes that carry `mark`."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
+def offspring(mark: str) -> dict[int, str]:
+    """The living processes that carry `mark`, and the descendants of those: process id to when it started."""
+    parents: dict[int, int] = {}
+    started: dict[int, str] = {}
+    found: set[int] = set()
     for entry in PROC.iterdir():
-        if not entry.name.isdecimal():
+        if not entry.name.isdecimal() or (seen := _look(int(entry.name))) is None:
             continue
-        try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if wanted in variables:
-            found.append(int(entry.name))
-    return found
+        pid = int(entry.name)
+        parents[pid], started[pid] = seen
+        if _carries(pid, mark):
+            found.add(pid)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {pid: started[pid] for pid in found}
+
+
+def kill(processes: dict[int, str]) -> None:
+    """Kill those of `processes`, as `offspring` returns them, that still live."""
+    for pid, started in processes.items():
+        seen = _look(pid)
+        if seen is not None and seen[1] == started:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _look(pid: int) -> tuple[int, str] | None:
+    """The parent of a living process, and when it started, in ticks since the system did (proc(5))."""
+    try:
+        fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else (int(fields[1]), fields[19])
+
+
+def _carries(pid: int, mark: str) -> bool:
+    try:
+        return f"{MARK}={mark}".encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def main() -> None:
-    """Wait for the server's end, kill what carries the mark, then remove the folders that the server told of."""
+    """Wait for the server's end, kill its offspring, then remove the folders that the server told of."""
     server, told = os.getppid(), b""
     # The pipe alone would not do: what the server forks without executing holds its other end open.
     while os.getppid() == server:
@@ -104,13 +137,9 @@ def main() -> None:
     deadline = time.monotonic() + SWEEP_FOR
     quiet = 0
     while quiet < 2 and time.monotonic() < deadline:
-        found = marked(sys.argv[1])
+        found = offspring(sys.argv[1])
         quiet = 0 if found else quiet + 1
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                continue
+        kill(found)
         time.sleep(0.02)
     for folder in told.split(b"\0")[:-1]:
         shutil.rmtree(folder, ignore_errors=True)

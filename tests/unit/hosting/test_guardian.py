@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from agent_env.hosting.guardian import MARK, marked
+from agent_env.hosting.guardian import MARK, offspring
 from support.waiting import within
 
 # Starts a marked child that no parent would end, and one that was there before, and tells their numbers.
@@ -28,7 +28,11 @@ after = start()
 # A grandchild whose parent has gone.
 code = "import subprocess; print(subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL).pid)"
 orphan = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True).stdout.strip()
-print(before, after, orphan, os.environ[MARK], flush=True)
+# One without the mark, whose parent has it.
+code = "import subprocess; print(subprocess.Popen(['sleep', '600'], env={}).pid, flush=True); time.sleep(600)"
+parent = subprocess.Popen([sys.executable, "-c", "import time; " + code], stdout=subprocess.PIPE, text=True)
+unmarked = parent.stdout.readline().strip()
+print(before, after, orphan, parent.pid, unmarked, os.environ[MARK], flush=True)
 sys.stdin.readline()
 guardian.close()
 print(MARK in os.environ, flush=True)
@@ -57,8 +61,8 @@ def test_what_carries_the_mark_ends_with_the_server_and_nothing_else_does(how: s
     try:
         *numbers, mark = server.stdout.readline().split()
         pids += map(int, numbers)
-        before, after, orphan = pids
-        assert set(marked(mark)) == {after, orphan}
+        before, *after = pids
+        assert set(offspring(mark)) == set(after)
         if how == "close":
             server.stdin.write("\n")
             server.stdin.flush()
@@ -66,7 +70,7 @@ def test_what_carries_the_mark_ends_with_the_server_and_nothing_else_does(how: s
         else:
             server.kill()
         ended = time.monotonic()
-        while is_alive(after) or is_alive(orphan):
+        while any(is_alive(pid) for pid in after):
             assert time.monotonic() - ended < within(2.0)
             time.sleep(0.01)
         assert is_alive(before)

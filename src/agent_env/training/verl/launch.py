@@ -24,7 +24,7 @@ from agent_env.stopping import stopping
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress as Tell
 from agent_env.training.verl.plan import Plan, TrainOptions, checked
-from agent_env.training.verl.processes import Processes, ray_folder
+from agent_env.training.verl.processes import Processes
 from agent_env.training.verl.progress import Progress
 from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomically
 from agent_env.training.verl.serving import serve_bundle
@@ -82,7 +82,7 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
     """
     begun = time.monotonic()
     plan = checked(options)
-    with stopping(), _made(plan.folder), Processes() as processes, ray_folder(plan.folder.ray_note) as ray:
+    with stopping(), _made(plan.folder), Processes() as processes, processes.ray_folder() as ray:
         if not plan.folder.config.exists():
             plan.folder.write_config(options.identity())
         checkpoint = plan.folder.last_checkpoint()

@@ -2,14 +2,13 @@
 
 verl starts Ray, Ray its servers and workers, and those start more; some leave their parents' groups. So every process
 inherits a mark in its environment, by which a guardian, which outlives even a launcher that is killed, finds and ends
-what is left (`agent_env.hosting.guardian`).
+what is left, with its descendants (`agent_env.hosting.guardian`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -18,15 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from agent_env.hosting.guardian import Guardian
+from agent_env.hosting.guardian import MARK, Guardian, kill, offspring
 from agent_env.stopping import signals_wait
 
 GRACE = 15.0
 """Seconds for verl and Ray to end by themselves."""
-PREFIX = "ae-"
-"""How the name of Ray's folder begins."""
 SOCKET_PATH = 107
-"""The longest path of a Unix socket; Ray puts its sockets about 60 characters below its folder."""
+"""The longest path of a Unix socket."""
+BELOW = 90
+"""Characters of a path that Ray's longest socket is below the place that its folder is made in."""
 
 
 class Processes:
@@ -46,6 +45,7 @@ class Processes:
 
     def __exit__(self, *_: object) -> None:
         with signals_wait():
+            every = offspring(os.environ[MARK]) if MARK in os.environ else {}
             for child in reversed(self.children):
                 _signal_group(child, signal.SIGTERM)
             deadline = time.monotonic() + GRACE
@@ -55,6 +55,8 @@ class Processes:
             for child in self.children:
                 _signal_group(child, signal.SIGKILL)
                 child.wait()
+            # The guardian would not find one that has overwritten its environment and whose parent has ended.
+            kill(every)
             assert self._guardian is not None
             self._guardian.close()
 
@@ -74,10 +76,17 @@ class Processes:
         self.children.append(child)
         return child
 
+    @contextlib.contextmanager
+    def ray_folder(self) -> Iterator[Path]:
+        """A folder for Ray alone, its path short enough for sockets; gone with the processes, however they end."""
+        assert self._guardian is not None
+        roots = (tempfile.gettempdir(), "/tmp", "/dev/shm")
+        short = (root for root in roots if len(root) + BELOW < SOCKET_PATH)
+        with self._guardian.scratch("ae-", next(short, None)) as folder:
+            yield folder
+
 
 def _mark() -> dict[str, str]:
-    from agent_env.hosting.guardian import MARK
-
     return {MARK: os.environ[MARK]} if MARK in os.environ else {}
 
 
@@ -85,24 +94,3 @@ def _signal_group(child: subprocess.Popen[Any], number: int) -> None:
     # The group may outlive its leader: a leader that has ended is no reason not to signal it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, number)
-
-
-@contextlib.contextmanager
-def ray_folder(note: Path) -> Iterator[Path]:
-    """A folder for Ray alone, with a path short enough for its sockets; removed at the end.
-
-    Args:
-        note: a file that says meanwhile where it is: the next call removes what one that was killed has left.
-    """
-    if note.exists():
-        left = Path(note.read_text(encoding="utf-8"))
-        if left.name.startswith(PREFIX):
-            shutil.rmtree(left, ignore_errors=True)
-    roots = [root for root in (tempfile.gettempdir(), "/tmp", "/dev/shm") if len(root) + 80 < SOCKET_PATH]
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=roots[0] if roots else None))
-    try:
-        note.write_text(str(folder), encoding="utf-8")
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        note.unlink(missing_ok=True)

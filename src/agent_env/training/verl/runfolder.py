@@ -79,10 +79,6 @@ class RunFolder:
         return self.path / "command.txt"
 
     @property
-    def ray_note(self) -> Path:
-        return self.path / ".ray"
-
-    @property
     def config(self) -> Path:
         return self.path / "config.yaml"
 

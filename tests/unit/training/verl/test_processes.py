@@ -6,12 +6,11 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
-from agent_env.training.verl.processes import SOCKET_PATH, Processes, ray_folder
+from agent_env.training.verl.processes import SOCKET_PATH, Processes
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -103,29 +102,8 @@ def test_rays_folder_is_short_enough_for_its_sockets_and_goes(monkeypatch, tmp_p
     deep = tmp_path / ("x" * 60)
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    with ray_folder(tmp_path / "note") as folder:
+    with Processes() as processes, processes.ray_folder() as folder:
         socket = folder / "ray" / "session_2026-01-01_00-00-00_000000_1234567" / "sockets" / "plasma_store"
         assert len(str(socket)) < SOCKET_PATH
         (folder / "ray").mkdir()
     assert not folder.exists()
-    assert not (tmp_path / "note").exists()
-
-
-def test_rays_folder_of_a_launcher_that_was_killed_goes_with_the_next(tmp_path):
-    note, mine = tmp_path / "note", tmp_path / "mine"
-    mine.mkdir()
-    code = f"""
-import os, pathlib, signal
-from agent_env.training.verl.processes import ray_folder
-with ray_folder(pathlib.Path({str(note)!r})):
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    subprocess.run([sys.executable, "-c", code])
-    left = Path(note.read_text())
-    assert left.is_dir()
-    with ray_folder(note) as folder:
-        assert not left.exists()
-        assert folder.is_dir()
-    note.write_text(str(mine))  # whoever wrote that: it is no folder for Ray
-    with ray_folder(note):
-        assert mine.is_dir()
