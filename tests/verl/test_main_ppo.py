@@ -1,0 +1,300 @@
+"""`agent-env train` from end to end: verl's own `main_ppo` on Ray, our server, loop and CPU backend, one seed.
+
+Two runs of the bundle that `agent-env new` writes, both at once, as a run's start is what takes the time:
+
+* ``straight`` is ended by SIGTERM while Ray comes up; started again it has its five steps; asked for seven it goes on
+  and is ended by SIGINT in the middle of the seventh.
+* ``killed`` is ended by SIGKILL in the middle of its fourth step, after a checkpoint at the second; started again it
+  has its five steps, too. What it played is what ``straight`` played.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agent_env import load_bundle
+from agent_env.new import write_bundle
+from agent_env.training.tiny.warm_start import warm_start
+from agent_env.training.traces import Trace, read_traces
+from agent_env.training.verl.launch import dry_run
+from agent_env.training.verl.plan import TrainOptions
+from agent_env.training.verl.processes import GRACE
+from agent_env.training.verl.runfolder import RunFolder, read_metrics
+from support.leftovers import is_alive
+from support.waiting import within
+
+pytestmark = pytest.mark.timeout(900)
+
+STEPS, TASKS, ROLLOUTS = 5, 2, 2
+"""Of a run; of a step; of a task in a step."""
+LIMIT = 400.0
+"""Seconds to a step of a start, and to its end."""
+GONE_WITHIN = 2.0
+"""Seconds from the command's end to that of the last of its processes, on a machine that is idle (`within`)."""
+MARK = "AGENT_ENV_TEST_START"
+
+OVERRIDES = (
+    f"data.train_batch_size={TASKS}",
+    f"actor_rollout_ref.rollout.n={ROLLOUTS}",
+    "data.max_prompt_length=256",
+    "data.max_response_length=128",
+    "trainer.save_freq=2",
+    "trainer.test_freq=-1",
+    "trainer.val_before_train=false",
+    "actor_rollout_ref.rollout.max_num_seqs=1",
+)
+
+
+@dataclass
+class Start:
+    """One start of a run's command, that has ended.
+
+    Attributes:
+        code: exit status.
+        said: standard output, by line. complained: standard error, by line.
+        ended: the names of the processes it had when a signal was sent to it.
+        left: those of them, and of all that carry its mark, that outlived the command by more than `GONE_WITHIN`.
+    ray: Ray's folder, when a signal was sent.
+        steps: whose metrics the run had when the signal was sent.
+        seconds: from the signal until no process was left.
+    """
+
+    code: int
+    said: list[str]
+    complained: list[str]
+    ended: set[str] = field(default_factory=set)
+    left: list[str] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    ray: Path | None = None
+    seconds: float = 0.0
+
+
+class Run:
+    """A run by its name, and the starts of it."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        self.folder = RunFolder(home / "runs" / name)
+        self.starts: list[Start] = []
+        self._home, self._name = home, name
+
+    def command(self, steps: int = STEPS) -> list[str]:
+        agent_env = [sys.executable, "-m", "agent_env.cli.main"]
+        options = ["--model", "model", "--run", self._name, "--seed", "7", "--steps", str(steps)]
+        return [*agent_env, "train", "game", *options, *OVERRIDES]
+
+    def start(
+        self, steps: int = STEPS, *, until: Callable[[], object] | None = None, number: int = signal.SIGTERM
+    ) -> None:
+        """Start the command, wait for its end, or send it the signal `number` once `until()` is true."""
+        mark = f"{self._name}-{len(self.starts)}-{os.getpid()}"
+        out, err = (self._home / f"{mark}.{kind}" for kind in ("out", "err"))
+        with out.open("w") as stdout, err.open("w") as stderr:
+            process = subprocess.Popen(
+                self.command(steps), cwd=self._home, env=os.environ | {MARK: mark}, stdout=stdout, stderr=stderr
+            )
+            signalled = {}
+            try:
+                if until is not None:
+                    deadline = time.monotonic() + LIMIT
+                    while not until() and process.poll() is None and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                    signalled = _signalled(process, number, mark, self.folder)
+                code = process.wait(LIMIT)
+            finally:
+                process.kill()
+                process.wait()
+        self.starts.append(Start(code, out.read_text().splitlines(), err.read_text().splitlines(), **signalled))
+
+    def rollouts(self) -> list[Trace]:
+        """Of all starts; there is no folder of them before the first ended."""
+        return list(read_traces(self.folder.traces)) if self.folder.traces.is_dir() else []
+
+    def in_step(self, number: int) -> Callable[[], bool]:
+        """Whether a rollout of a step has ended, and that step has not."""
+        return lambda: any(trace.step == number for trace in self.rollouts())
+
+    def played(self) -> dict[tuple[int, int, str], list[tuple[object, ...]]]:
+        """What each rollout was, by step, task and number in its group: twice where it was played again."""
+        found = defaultdict(list)
+        for trace in self.rollouts():
+            key = (trace.step, trace.index, trace.info["session_id"])
+            found[key].append((trace.seed, trace.reward, json.dumps(trace.messages)))
+        return dict(found)
+
+    def metrics(self) -> dict[int, dict[str, float]]:
+        lines = read_metrics(self.folder.metrics)
+        found = {line["step"]: line["data"] for line in lines}
+        assert len(found) == len(lines), "a step has two lines of metrics"
+        return found
+
+
+def _signalled(process: subprocess.Popen[bytes], number: int, mark: str, folder: RunFolder) -> dict[str, object]:
+    """Send a signal, wait for the end, and look what is left."""
+    before = [child for child in psutil.Process(process.pid).children(recursive=True) if is_alive(child)]
+    names = {child.name() for child in before}
+    steps = sorted({line["step"] for file in folder.path.glob("metrics*.jsonl") for line in read_metrics(file)})
+    ray = _ray_folder(before)
+    sent = time.monotonic()
+    process.send_signal(number)
+    process.wait(LIMIT)
+    limit = time.monotonic() + within(GONE_WITHIN)
+    while (left := [child for child in before if is_alive(child)] + _marked(mark)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    seconds = time.monotonic() - sent
+    return {"ended": names, "left": [str(child) for child in left], "steps": steps, "ray": ray, "seconds": seconds}
+
+
+def _ray_folder(processes: list[psutil.Process]) -> Path:
+    """The folder that a start's processes have for Ray."""
+    (raylet,) = (process for process in processes if process.name() == "raylet")
+    return Path(raylet.environ()["RAY_TMPDIR"])
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark and is_alive(process):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def _coming_up(run: Run) -> Callable[[], bool]:
+    """Whether Ray's own processes run, and the first of verl's workers."""
+    return lambda: run.folder.log.exists() and "(TaskRunnerV1 pid=" in run.folder.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The runs `straight` and `killed`."""
+    home = tmp_path_factory.mktemp("training")
+    write_bundle(home / "game")
+    warm_start(load_bundle(home / "game"), home / "model", steps=80)
+    straight, killed = Run(home, "straight"), Run(home, "killed")
+
+    def play_straight():
+        straight.start(until=_coming_up(straight), number=signal.SIGTERM)
+        straight.start()
+        straight.start(7, until=straight.in_step(7), number=signal.SIGINT)
+
+    def play_killed():
+        killed.start(until=killed.in_step(4), number=signal.SIGKILL)
+        killed.start()
+
+    with ThreadPoolExecutor(2) as both:
+        for ended in [both.submit(play_straight), both.submit(play_killed)]:
+            ended.result()
+    return straight, killed
+
+
+def test_a_signal_while_it_comes_up_ends_everything_and_the_same_command_begins_again(runs):
+    stopped, again, _ = runs[0].starts
+    assert stopped.code == 128 + signal.SIGTERM
+    assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/straight"
+    assert {"raylet", "gcs_server"} <= stopped.ended
+    assert stopped.left == []
+    assert not stopped.ray.exists()
+    assert stopped.seconds < within(GRACE + 10)
+    assert again.code == 0
+    assert any(line.startswith("starting;") for line in again.said)
+
+
+def test_five_steps(runs):
+    straight = runs[0]
+    folder = straight.folder
+    said = straight.starts[1].said
+    assert [line.split("  ")[0] for line in said if line.startswith("step ")] == [f"step {n}/5" for n in range(1, 6)]
+    assert sorted(path.name for path in folder.checkpoints.glob("global_step_*"))[:3] == [
+        "global_step_2",
+        "global_step_4",
+        "global_step_5",
+    ]
+    assert (folder.checkpoints / "global_step_5" / "actor" / "huggingface" / "model.safetensors").is_file()
+    data = straight.metrics()
+    for step in range(1, STEPS + 1):
+        assert data[step]["training/rollout_failure/lost_sessions"] == 0
+        assert data[step]["training/rollout_probs_diff_max"] < 1e-5
+        rewards = [played[0][1] for (at, _, _), played in straight.played().items() if at == step]
+        assert len(rewards) == TASKS * ROLLOUTS
+        assert data[step]["critic/score/mean"] == pytest.approx(sum(rewards) / len(rewards), abs=1e-6)
+    assert any(data[step]["actor/grad_norm"] > 0 for step in range(1, STEPS + 1)), "nothing was learned from"
+
+
+def test_more_steps_go_on_after_the_last(runs):
+    straight = runs[0]
+    more = straight.starts[2]
+    assert any(line.startswith("going on after step 5;") for line in more.said)
+    played = straight.played()
+    assert {step for step, _, _ in played} == {1, 2, 3, 4, 5, 6, 7}
+    assert all(len(times) == 1 for times in played.values())
+
+
+def test_ctrl_c_in_the_middle_of_a_step(runs, monkeypatch):
+    straight = runs[0]
+    stopped = straight.starts[2]
+    assert stopped.steps == [1, 2, 3, 4, 5, 6], "the seventh step had ended: the signal came too late to tell"
+    assert stopped.code == 128 + signal.SIGINT
+    assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/straight"
+    assert {"raylet", "gcs_server"} <= stopped.ended
+    assert stopped.left == []
+    assert not stopped.ray.exists()
+    assert stopped.seconds < within(GRACE + 10)
+    # What the same command would do now.
+    monkeypatch.chdir(straight.folder.path.parents[1])
+    options = TrainOptions("game", "model", Path("runs/straight"), seed=7, steps=7, overrides=OVERRIDES)
+    settings = shlex.split(dry_run(options).splitlines()[-1])
+    assert f"trainer.resume_from_path={straight.folder.checkpoints / 'global_step_6'}" in settings
+
+
+def test_kill_9_in_the_middle_of_a_step(runs):
+    killed, again = runs[1].starts
+    assert killed.steps == [1, 2, 3], "the fourth step had ended: the signal came too late to tell"
+    assert killed.code == -signal.SIGKILL
+    assert {"raylet", "gcs_server"} <= killed.ended
+    assert killed.left == []
+    assert not killed.ray.exists()
+    assert again.code == 0
+    assert any(line.startswith("going on after step 2;") for line in again.said)
+    assert [line.split("  ")[0] for line in again.said if line.startswith("step ")] == [
+        f"step {n}/5" for n in range(3, 6)
+    ]
+
+
+def test_what_is_played_again_after_a_kill_counts_once(runs):
+    _, killed = runs
+    times = {step: [] for step in range(1, STEPS + 1)}
+    for (step, _, _), played in killed.played().items():
+        times[step].append(len(played))
+    assert times[1] == times[2] == times[5] == [1] * 4
+    assert times[3] == [2] * 4
+    assert {1, 2} >= set(times[4]) != {1}
+    assert sorted(killed.metrics()) == [1, 2, 3, 4, 5]
+
+
+def test_a_seed_repeats_a_run_also_one_that_was_taken_up(runs):
+    straight, killed = ({key: set(played) for key, played in run.played().items() if key[0] <= STEPS} for run in runs)
+    assert killed == straight
+    assert all(len(played) == 1 for played in straight.values()), "what was played again was played otherwise"
+    outcomes = [played for rollouts in straight.values() for played in rollouts]
+    assert len({reward for _, reward, _ in outcomes}) > 1, "the rewards are all the same: this shows nothing"
+    assert {seed for seed, _, _ in outcomes} == {index for _, index, _ in straight}  # number-N has seed N
+    for step in range(1, STEPS + 1):
+        mine, other = (run.metrics()[step] for run in runs)
+        same = ("critic/score/mean", "actor/grad_norm", "actor/entropy", "training/rollout_probs_diff_max")
+        assert {key: mine[key] for key in same} == {key: other[key] for key in same}
