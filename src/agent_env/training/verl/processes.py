@@ -60,6 +60,11 @@ class Processes:
             assert self._guardian is not None
             self._guardian.close()
 
+    def scratch(self, prefix: str) -> contextlib.AbstractContextManager[Path]:
+        """A new folder for temporary files, for use within the context; gone even if this process is killed."""
+        assert self._guardian is not None
+        return self._guardian.scratch(prefix)
+
     def start(
         self, command: Sequence[str], *, environment: Mapping[str, str], output: IO[Any] | int, errors: IO[Any] | int
     ) -> subprocess.Popen[Any]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -107,3 +108,25 @@ def test_rays_folder_is_short_enough_for_its_sockets_and_goes(monkeypatch, tmp_p
         assert len(str(socket)) < SOCKET_PATH
         (folder / "ray").mkdir()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("number", [0, signal.SIGKILL])
+def test_temporary_files_go_with_the_process_that_has_them(tmp_path, number):
+    code = f"""
+import os
+from agent_env.training.verl.processes import Processes
+with Processes() as processes, processes.scratch("mine-") as folder:
+    (folder / "file").write_text("")
+    print(folder, flush=True)
+    {f"os.kill(os.getpid(), {number:d})" if number else "pass"}
+"""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == -number
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path
+    assert folder.name.startswith("mine-")
+    deadline = time.monotonic() + 30
+    while folder.exists():
+        assert time.monotonic() < deadline, "the folder stayed"
+        time.sleep(0.05)

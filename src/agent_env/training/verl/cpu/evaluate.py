@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +71,12 @@ def rows_of(
     """
     kwargs = dict(config.data.get("apply_chat_template_kwargs") or {})
     prompts = PromptOptions(config.actor_rollout_ref.model.path, kwargs, config.data.max_prompt_length)
-    with tempfile.TemporaryDirectory(prefix="agent-env-eval-") as scratch, Processes() as processes:
+    with Processes() as processes, processes.scratch("agent-env-eval-") as scratch:
         url = source
         if not is_url(source):
-            output = Path(scratch) / "server.txt"
+            output = scratch / "server.txt"
             url = serve_bundle(processes, source, output, max_sessions=AT_ONCE, token_var=token_var)
-        data = Path(scratch) / "data"
+        data = scratch / "data"
         write(Shared(url, token_var), data, loop=loop, prompts=prompts, progress=progress)
         yield data
 
