@@ -13,6 +13,7 @@ from agent_env.training.tiny.conversations import demonstrate
 from agent_env.training.tiny.warm_start import warm_start
 from agent_env.training.verl.cpu.asked import evaluation_config
 from agent_env.training.verl.cpu.evaluate import evaluate, rows_of
+from agent_env.training.verl.writer import LoopOptions
 from support.bundles import ENV, TOML, jsonl, task, write_bundle
 
 DEMONSTRATOR = """
@@ -82,6 +83,17 @@ def test_sampling_repeats_with_its_seed(counter, rows):
     assert len(rewards(2)) == 8
 
 
+def test_the_step_layout_is_evaluated_with_its_own_loop(counter):
+    bundle, model = counter
+    config = evaluation_config(str(model))
+    loop = LoopOptions(context="steps", step_options={"max_steps": 3})
+    with rows_of(str(bundle.path), config, loop=loop) as data:
+        found = evaluate(config, data, "eval", temperature=0.0)
+    assert len(found.rewards) == 6
+    assert set(found.rewards) <= {0.0, 1.0}
+    assert "no counter today" in found.failures[0]
+
+
 def test_what_cannot_be_evaluated(counter, rows, tmp_path):
     _, model = counter
     with pytest.raises(InputError, match=r"the server has no split 'test'; its splits are all, eval, train"):
@@ -105,6 +117,8 @@ def test_the_command(counter):
         "temperature": 0.0,
         "seed": 1,
     }
-    bad = subprocess.run([*command, "--split", "nope"], capture_output=True, text=True, timeout=110, check=False)
+    wrong = ["--split", "nope", "--context", "stpes"]
+    bad = subprocess.run([*command, *wrong], capture_output=True, text=True, timeout=110, check=False)
     assert bad.returncode == 2
     assert "--split: " in bad.stderr
+    assert "--context: " in bad.stderr

@@ -12,7 +12,7 @@ from agent_env.training.traces import read_traces
 from agent_env.training.verl.step_fields import StepFields
 from agent_env.training.verl.steps import AgentEnvStepLoop
 from support.servers import serving
-from support.verl_tier import CORRIDOR, StandInModel, Written, hermes, make_loop, rollout, trainer_config
+from support.verl_tier import CORRIDOR, WORKSHOP, StandInModel, Written, hermes, make_loop, rollout, trainer_config
 
 EAST, WEST = "<action>east</action>", "<action>west</action>"
 
@@ -371,6 +371,20 @@ class TestTools:
         played = await work("two", "red", max_steps=1)
         assert played.output[0].reward_score == 0.5
         assert played.rows[0]["truncated"] is True
+
+
+class TestImages:
+    @pytest.fixture
+    def rows(self, tmp_path):
+        """Of a server of the test's own, of which nothing was warned yet."""
+        with serving(WORKSHOP) as server:
+            yield Written(Shared(server.url), tmp_path / "data", context="steps")
+
+    async def test_that_are_not_shown_are_warned_of_once(self, qwen3, rows, caplog):
+        look = hermes(("look", {}))
+        played = await rollout(qwen3, rows, "train-one", look, look, "red")
+        assert "You see a bench." in played.shown(1)
+        assert sum("look answered with images" in text for text in caplog.messages) == 1
 
 
 class TestTraces:

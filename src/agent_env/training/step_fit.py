@@ -13,6 +13,10 @@ Build = Callable[[View], Awaitable[list[int]]]
 """The token ids of the whole prompt that a view makes."""
 
 
+TRIES = 6
+"""Budgets that a memory is asked to keep to, each smaller, before the prompt goes without."""
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A prompt that fits.
@@ -49,15 +53,15 @@ async def fitted(view: View, memory: Memory, limit: int, build: Build, size: Siz
     if len(bare) > limit:
         return await _cut(view, limit, build)
     budget = limit - len(bare)
-    while budget > 0:
-        remembering = replace(view, memory=memory.render(view.observation, budget, size))
+    for attempt in range(TRIES):
+        remembering = replace(view, memory=memory.render(view.observation, max(0, budget), size))
         if not remembering.memory:
             break
         prompt_ids = await build(remembering)
         if len(prompt_ids) <= limit:
             return Fitted(remembering, prompt_ids)
-        # What the template writes around a memory takes room, too.
-        budget -= len(prompt_ids) - limit
+        # What the template writes around a memory takes room, too; and a user's own may not keep to its budget.
+        budget -= (len(prompt_ids) - limit) * 2**attempt
     return Fitted(view, bare)
 
 

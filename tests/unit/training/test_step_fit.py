@@ -54,6 +54,19 @@ async def test_memory_gives_way_step_by_step(memory):
         assert (made.view.observation, made.cut) == ("a b c d", 0)
 
 
+async def test_a_memory_that_does_not_keep_to_its_budget_is_left_out():
+    class Stubborn:
+        def add(self, past): ...
+
+        def render(self, observation, budget, size):
+            return "again and again"
+
+    build = Builder()
+    made = await fitted(view(), Stubborn(), 12, build, words)
+    assert (made.view.memory, len(made.prompt_ids)) == ("", 8)
+    assert build.built == 8  # whole, bare, and six tries
+
+
 async def test_then_the_middle_of_the_observation(memory):
     observation = " ".join(f"w{n:02}" for n in range(40))
     made = await fitted(view(observation), memory, 20, Builder(), words)

@@ -20,6 +20,20 @@ _warned: set[tuple[str, str, str]] = set()
 """What this process has warned of. A loop lives for one rollout, so it cannot remember."""
 
 
+def warn_once(url: str, name: str, about: str, message: str) -> None:
+    """Warn of something once in this process.
+
+    Args:
+        url: of the server.
+        name: of the tool; "" for none.
+        about: a word for what it is about.
+    """
+    key = (url, name, about)
+    if key not in _warned:
+        _warned.add(key)
+        logger.warning("%s: %s", url, message)
+
+
 class EpisodeTool:
     """A tool of the row as verl's loop wants one: `tool_schema` for its parsers, `create` and `execute` for a call."""
 
@@ -106,8 +120,11 @@ class Attempt:
             self._failure = error
             raise
         if answer.images:
-            self._warn_once(
-                name, "images", f"{name} answered with images: this loop shows the model an answer's text alone"
+            warn_once(
+                self._url,
+                name,
+                "images",
+                f"{name} answered with images: this loop shows the model an answer's text alone",
             )
         return self._warn_if_cut(name, answer.text)
 
@@ -128,7 +145,8 @@ class Attempt:
     def warn_if_unrun(self, calls: int, limit: int) -> None:
         """verl runs the first `limit` calls of a message and says nothing of the others."""
         if calls > limit:
-            self._warn_once(
+            warn_once(
+                self._url,
                 "",
                 "unrun",
                 f"the model made {calls} tool calls in one message and verl runs {limit}: raise "
@@ -137,16 +155,11 @@ class Attempt:
 
     def _warn_if_cut(self, name: str, text: str) -> str:
         if len(text) > self._limit:
-            self._warn_once(
+            warn_once(
+                self._url,
                 name,
                 "cut",
                 f"an answer of {name} has {len(text)} characters and verl cuts it to {self._limit}: raise "
                 "actor_rollout_ref.rollout.multi_turn.max_tool_response_length if the model should see it whole",
             )
         return text
-
-    def _warn_once(self, name: str, about: str, message: str) -> None:
-        key = (self._url, name, about)
-        if key not in _warned:
-            _warned.add(key)
-            logger.warning("%s: %s", self._url, message)

@@ -45,9 +45,9 @@ class StepFields(TypedDict):
         valid: the two together, as the option ``invalid`` says.
         penalty: what is to be taken off for the step being invalid; 0.0 or the option ``invalid_penalty``. It is in no
             reward.
-        terminated: whether the episode came to an end of its own with this step: the environment's, or the reply that
-            ended the last turn.
-        truncated: whether it was cut off after this step, by the environment or by ``max_steps``.
+        terminated: whether the episode came to an end of its own with this step, its last: the environment's, or the
+            reply that ended the last turn.
+        truncated: whether it was cut off after this step, its last, by the environment or by ``max_steps``.
         success: whether the episode reached its goal, the same on all of its rows: ``info["success"]`` of the last
             observation, or, if the environment does not say, a reward of 1 of an episode that was not truncated.
         counts: False on all rows of a truncated episode that is to be left out.

@@ -9,6 +9,7 @@ from typing import Any
 from agent_env.observation import Observation
 from agent_env.training.actions import ACT
 from agent_env.training.sessions import END_TURN, Answer, Ended, Session
+from agent_env.training.verl.attempt import warn_once
 from agent_env.training.verl.step_moves import Call, Move
 
 
@@ -37,6 +38,7 @@ class Game:
         session: just reset.
         offered: names of the tools that the model is shown, ``end_turn`` among them if it is.
         most_calls: of one message that are made.
+        url: of the server, for the warnings.
 
     Attributes:
         seen: text of what the environment shows now.
@@ -48,9 +50,9 @@ class Game:
         calls: made so far.
     """
 
-    def __init__(self, session: Session, offered: frozenset[str], most_calls: int) -> None:
+    def __init__(self, session: Session, offered: frozenset[str], most_calls: int, url: str) -> None:
         self.session = session
-        self._offered, self._most_calls = offered, most_calls
+        self._offered, self._most_calls, self._url = offered, most_calls, url
         self.note = ""
         self.success: bool | None = None
         self.turns, self.calls = 1, 0
@@ -92,7 +94,11 @@ class Game:
                 return Answer(f"The turn was not ended: {wanted}.", is_error=True)
             return Answer((await self._end_turn(response)).text)
         self.calls += 1
-        return await self.session.call(call.name, call.arguments)
+        answer = await self.session.call(call.name, call.arguments)
+        if answer.images:
+            text = f"{call.name} answered with images: this loop shows the model an answer's text alone"
+            warn_once(self._url, call.name, "images", text)
+        return answer
 
     async def _end_turn(self, response: str) -> Outcome:
         outcome = await self.session.end_turn(response)
@@ -113,12 +119,12 @@ class Game:
         admissible = not refused and self._named(move)
         if not new_turn:  # else what is seen is the new turn's
             self._show(observed[-1] if observed else None, text)
-        ended = self.session.ended is not None
+        ended = self.session.ended is not None or any(seen.get("terminated") is True for seen in observed)
         return Outcome(
             text,
             admissible,
             reward=sum(float(seen.get("reward") or 0.0) for seen in observed) if observed else None,
-            terminated=ended or any(seen.get("terminated") is True for seen in observed),
+            terminated=ended,
             truncated=not ended and any(seen.get("truncated") is True for seen in observed),
         )
 

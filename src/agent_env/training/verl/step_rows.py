@@ -125,8 +125,8 @@ class PlayedEpisode:
             admissible=admissible,
             valid=valid,
             penalty=0.0 if valid else options.invalid_penalty,
-            terminated=step.outcome.terminated,
-            truncated=step.outcome.truncated,
+            terminated=last and not self.truncated,
+            truncated=last and self.truncated,
             success=success,
             counts=not (self.truncated and options.truncated == "leave_out"),
             bootstrap=last and self.truncated and options.truncated == "bootstrap",
@@ -137,11 +137,11 @@ def ended(steps: list[PlayedStep], success: bool | None, *, over: bool) -> Playe
     """The episode that `steps` are.
 
     Args:
-        over: whether it came to an end; else it was cut off.
+        over: whether it came to an end; else it was cut off, unless its environment was at its end.
     """
     last = steps[-1]
     if not over:
-        last = replace(last, outcome=replace(last.outcome, truncated=True))
+        last = replace(last, outcome=replace(last.outcome, truncated=not last.outcome.terminated))
     return PlayedEpisode((*steps[:-1], last), success)
 
 

@@ -133,7 +133,7 @@ class AgentEnvStepLoop(AgentLoopBase):
         self._row.check_served(session, self._shared.url)
         offered = frozenset(tool["function"]["name"] for tool in self._row.tools)
         self._sessions.append(session)
-        self._game = game = Game(session, offered, self.rollout_config.multi_turn.max_parallel_calls)
+        self._game = game = Game(session, offered, self.rollout_config.multi_turn.max_parallel_calls, self._shared.url)
         steps: list[PlayedStep] = []
         self._played = steps
         memory = self._new_memory()

@@ -8,7 +8,6 @@ fields of all others, as nulls, to the model. The schema is explicit, so an empt
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, MissingExtra, Problem, Problems
-from agent_env.step_prompt import StepPrompt, View
-from agent_env.training.actions import text_argument
 from agent_env.training.folder import check_target, replacing
 from agent_env.training.shared import Shared
 from agent_env.training.step_layout import step_options
 from agent_env.training.step_options import StepOptions
 from agent_env.training.task_api import TaskRow
 from agent_env.training.tasks import Progress, TasksAndTools, tasks_and_tools
+from agent_env.training.verl.first_prompts import FirstPrompts, ShownTools, longest_prompt, messages_of
 from agent_env.training.verl.prompts import PromptCounter
 
 AGENTS = {"conversation": "agentenv", "steps": "agentenv_steps"}
@@ -35,8 +33,6 @@ LOOPS = {
 LOOP_FILE = "agent_loop.yaml"
 MARK = b"agentenv"
 """A key in the metadata of the parquet files written here."""
-SHOWN = 20
-"""Problems of one kind that are spelled out before the others are counted."""
 
 Json = dict[str, Any]
 
@@ -117,11 +113,13 @@ def write(
     tell = progress or (lambda what, done, total: None)
     tasks = asyncio.run(tasks_and_tools(shared, tell))
     _check_split_names(tasks)
-    shown_tools = _ShownTools(tasks)
+    shown_tools = ShownTools(tasks)
     steps = None
     if loop.context == "steps":
         steps = asyncio.run(step_options(shared, dict(loop.step_options), loop.bundle))
-    longest = None if counter is None else _longest(tasks, _FirstPrompts(shown_tools, steps), counter, prompts, tell)
+    longest = None
+    if counter is not None:
+        longest = longest_prompt(tasks, FirstPrompts(shown_tools, steps), counter, prompts.max_length, tell)
     try:
         with replacing(out, _ours) as folder:
             files = _write_files(folder, shared, loop, steps, tasks, shown_tools, tell)
@@ -129,39 +127,6 @@ def write(
         fix = "nothing was changed; make room, or name another folder"
         raise InputError(Problem(str(out), f"cannot be written: {error.strerror or error}", fix)) from error
     return Written(files, {split: len(rows) for split, rows in tasks.splits.items()}, longest)
-
-
-class _ShownTools:
-    """Each task's tools, parsed and as one JSON string, made once for all tasks that share them."""
-
-    def __init__(self, tasks: TasksAndTools) -> None:
-        self._tasks = tasks
-        self._made: dict[tuple[str | None, bool], tuple[list[Json], str]] = {}
-
-    def of(self, task: TaskRow) -> tuple[list[Json], str]:
-        key = (task.toolset, task.turns == 1)
-        if key not in self._made:
-            tools = list(self._tasks.tools(task))
-            self._made[key] = tools, json.dumps(tools, ensure_ascii=False)
-        return self._made[key]
-
-
-class _FirstPrompts:
-    """The messages and tools that a model is shown first, before anything of the environment is known."""
-
-    def __init__(self, tools: _ShownTools, steps: StepOptions | None) -> None:
-        self._tools, self._steps = tools, steps
-        self._template = None if steps is None else StepPrompt(steps.step_prompt)
-        self._none: list[Json] = []
-
-    def of(self, task: TaskRow) -> tuple[list[Json], list[Json]]:
-        messages, tools = _messages(task), self._tools.of(task)[0]
-        if self._template is None or self._steps is None:
-            return messages, tools
-        by_text = text_argument(tools) is not None
-        view = View(task.prompt, "", 1, self._steps.max_steps, text_actions=by_text)
-        messages[-1]["content"] = self._template.render(view)
-        return messages, self._none if by_text else tools
 
 
 def _pyarrow() -> Any:
@@ -217,57 +182,13 @@ def _check_split_names(tasks: TasksAndTools) -> None:
         raise InputError([Problem(f"split {name!r}", "cannot be the name of a file", "rename it") for name in bad])
 
 
-def _messages(task: TaskRow) -> list[Json]:
-    system = [{"role": "system", "content": task.system_prompt}] if task.system_prompt else []
-    return [*system, {"role": "user", "content": task.prompt}]
-
-
-def _longest(
-    tasks: TasksAndTools, first: _FirstPrompts, counter: PromptCounter, prompts: PromptOptions, tell: Progress
-) -> int:
-    """Tokens of the longest prompt. Raises InputError with the prompts that are over the limit."""
-    # A task is in its own split and in "all": what is the same is counted once.
-    distinct: dict[tuple[str, str, str | None, bool], tuple[list[Json], list[Json]]] = {}
-    for rows in tasks.splits.values():
-        for task in rows:
-            if _shown_key(task) not in distinct:
-                distinct[_shown_key(task)] = first.of(task)
-    counts = counter.count(list(distinct.values()), lambda done, total: tell("counting tokens", done, total))
-    tokens = dict(zip(distinct, counts, strict=True))
-    if prompts.max_length is not None:
-        over: list[Problem] = []
-        for split, rows in tasks.splits.items():
-            # Its tasks are those of the other splits, where there are others.
-            for task in rows if split != "all" or len(tasks.splits) == 1 else ():
-                count = tokens[_shown_key(task)]
-                if count > prompts.max_length:
-                    where = f"{task.split}[{task.index}] ({task.id})"
-                    over.append(Problem(where, f"its prompt has {count} tokens with its tools"))
-        if over:
-            raise InputError(_over(over, prompts.max_length))
-    return max(counts, default=0)
-
-
-def _shown_key(task: TaskRow) -> tuple[str, str, str | None, bool]:
-    """What tasks with the same first prompt and tools share."""
-    return task.system_prompt, task.prompt, task.toolset, task.turns == 1
-
-
-def _over(problems: list[Problem], limit: int) -> list[Problem]:
-    more = len(problems) - SHOWN
-    shown = problems[:SHOWN] + ([Problem("", f"and {more} more")] if more > 0 else [])
-    what = f"{len(problems)} prompts are over {limit} tokens; nothing was written"
-    fix = "shorten them, or raise verl's data.max_prompt_length and with it the writer's --max-prompt-length"
-    return [Problem("", what, fix), *shown]
-
-
 def _write_files(
     folder: Path,
     shared: Shared,
     loop: LoopOptions,
     steps: StepOptions | None,
     tasks: TasksAndTools,
-    tools: _ShownTools,
+    tools: ShownTools,
     tell: Progress,
 ) -> tuple[str, ...]:
     files = [LOOP_FILE]
@@ -283,11 +204,11 @@ def _write_files(
     return tuple(files)
 
 
-def _row(env: str, agent: str, task: TaskRow, tools: _ShownTools) -> Json:
+def _row(env: str, agent: str, task: TaskRow, tools: ShownTools) -> Json:
     return {
         "data_source": f"agentenv/{env}",
         "agent_name": agent,
-        "prompt": _messages(task),
+        "prompt": messages_of(task),
         "reward_model": {"style": "rule", "ground_truth": ""},
         "extra_info": {
             "split": task.split,
