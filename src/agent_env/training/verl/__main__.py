@@ -15,9 +15,8 @@ import typer
 from agent_env.cli.command import Command, stoppable
 from agent_env.errors import AgentEnvError, InputError, Problem, Problems
 from agent_env.training.shared import Shared
-from agent_env.training.step_options import parse_options
 from agent_env.training.tasks import Progress
-from agent_env.training.verl.writer import LoopOptions, PromptOptions, checked, write
+from agent_env.training.verl.writer import LoopOptions, PromptOptions, checked, layout_options, write
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -79,8 +78,10 @@ def command(
     prompts = PromptOptions(tokenizer, template_kwargs or {}, max_prompt_length)
     # A worker's working folder is its own.
     traced = None if traces is None else str(Path(traces).absolute())
-    own = problems.of(lambda: parse_options(step or ()))
-    loop = LoopOptions(attempts, traced, context, own or {}, bundle)
+    loop = LoopOptions(attempts, traced)
+    options = problems.of(lambda: layout_options(context, step or ()))
+    if options is not None:
+        loop = replace(loop, context=context, step_options=options, bundle=bundle)
     with stoppable(f"{out} is as it was"):
         if shared is None or problems:
             problems.of(lambda: checked(shared, out, loop, prompts))

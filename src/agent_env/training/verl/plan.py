@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, Problem, Problems
-from agent_env.training.step_options import parse_options
 from agent_env.training.verl import settings
 from agent_env.training.verl.plugin import ENTRY_POINT
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.runfolder import RunFolder
 from agent_env.training.verl.settings import Settings
 from agent_env.training.verl.source import check_source, is_url, loop_options
-from agent_env.training.verl.writer import AGENTS, LOOP_FILE, LoopOptions, PromptOptions, check_context
+from agent_env.training.verl.writer import AGENTS, LOOP_FILE, LoopOptions, PromptOptions, layout_options
 
 OWNED = {
     "data.train_files": "use --train-split",
@@ -186,7 +185,7 @@ def checked(options: TrainOptions) -> Plan:
     own = problems.of(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
     problems.of(lambda: _check_numbers(options))
     problems.of(lambda: check_source(options.source, options.token_var, options.splits))
-    problems.of(lambda: check_context(options.context, parse_options(options.step_options)))
+    problems.of(lambda: layout_options(options.context, options.step_options))
     problems += folder.check(options.identity())
     config = merged = None
     if recipe is not None and profile is not None and own is not None:

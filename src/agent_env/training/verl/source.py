@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from agent_env.bundle import find_bundle, load_bundle
 from agent_env.errors import InputError, Problem, Problems
 from agent_env.training.shared import Shared
-from agent_env.training.step_options import parse_options
-from agent_env.training.verl.writer import LoopOptions, check_context
+from agent_env.training.verl.writer import LoopOptions, layout_options
 
 
 def is_url(source: str) -> bool:
@@ -47,11 +46,9 @@ def loop_options(source: str, context: str, step_options: Sequence[str], traces:
     Raises:
         InputError: with everything that cannot be used.
     """
-    parsed = parse_options(step_options)
-    check_context(context, parsed)
-    return LoopOptions(
-        traces=traces, context=context, step_options=parsed, bundle=None if is_url(source) else find_bundle(source)
-    )
+    options = layout_options(context, step_options)
+    bundle = None if is_url(source) else find_bundle(source)
+    return LoopOptions(traces=traces, context=context, step_options=options, bundle=bundle)
 
 
 def check_splits(source: str, splits: Mapping[str, str], tasks: Mapping[str, int]) -> None:

@@ -8,8 +8,9 @@ fields of all others, as nulls, to the model. The schema is explicit, so an empt
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from agent_env.errors import InputError, MissingExtra, Problem, Problems
 from agent_env.training.folder import check_target, replacing
 from agent_env.training.shared import Shared
 from agent_env.training.step_layout import step_options
-from agent_env.training.step_options import StepOptions
+from agent_env.training.step_options import StepOptions, parse_options
 from agent_env.training.task_api import TaskRow
 from agent_env.training.tasks import Progress, TasksAndTools, tasks_and_tools
 from agent_env.training.verl.first_prompts import FirstPrompts, ShownTools, longest_prompt, messages_of
@@ -174,6 +175,17 @@ def check_context(context: str, step_options: Mapping[str, Any]) -> None:
     elif step_options:
         what, fix = "is of the step layout, and this is a conversation", "add --context steps"
         raise InputError([Problem(f"--step {name}", what, fix) for name in step_options])
+
+
+def layout_options(context: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """A layout's options, as a user types them, checked. Raises InputError with everything wrong with them."""
+    problems = Problems()
+    options: dict[str, Any] = {}
+    for argument in arguments:
+        options |= problems.of(functools.partial(parse_options, [argument])) or {}
+    problems.of(lambda: check_context(context, options))
+    problems.settle()
+    return options
 
 
 def _check_split_names(tasks: TasksAndTools) -> None:

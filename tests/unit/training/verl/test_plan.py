@@ -215,6 +215,16 @@ class TestStepLayout:
         assert write[write.index("--step") + 1] == "memory=full"
         assert write[write.index("--bundle") + 1].endswith("gridsim")
 
+    def test_everything_wrong_with_it_is_said_at_once(self, options):
+        typed = ("max_stpes=9", "memory=recnt", "invalid_penalty=x", "max_step_tokens=0")
+        assert list(problems(options, context="steps", step_options=typed)) == [
+            "max_stpes=9",
+            "invalid_penalty=x",
+            "memory",
+            "max_step_tokens",
+        ]
+        assert list(problems(options, context="stpes", step_options=typed[:1])) == ["max_stpes=9", "--context"]
+
     @pytest.mark.parametrize(
         ("changes", "where"),
         [

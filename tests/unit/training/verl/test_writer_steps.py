@@ -130,10 +130,10 @@ class TestCommand:
         assert (entry.memory, entry.step_prompt, entry.invalid_penalty) == ("summary(99)", "Mine: {{ observation }}", 0)
 
     def test_all_that_is_wrong_is_said_with_status_2(self, tmp_path, run):
-        status, said = run(
-            "ftp://x", str(tmp_path / "data"), "--context", "steps", "--step", "max_steps=x", "--attempts", "0"
-        )
+        typed = ["--context", "steps", "--step", "max_steps=x", "--step", "memory=recnt", "--attempts", "0"]
+        status, said = run("ftp://x", str(tmp_path / "data"), *typed)
         assert status == 2
         assert "ftp://x" in said
         assert "max_steps=x: " in said
+        assert said.count("there is no memory 'recnt'") == 1
         assert "--attempts" in said

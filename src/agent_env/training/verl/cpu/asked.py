@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import Problems
-from agent_env.training.step_options import parse_options
 from agent_env.training.verl import settings
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.source import check_source
-from agent_env.training.verl.writer import check_context
+from agent_env.training.verl.writer import layout_options
 
 
 def evaluation_config(model: str, *, seed: int = 1, overrides: Sequence[str] = ()) -> Any:
@@ -51,7 +50,7 @@ def checked(
     """
     problems = Problems()
     problems.of(lambda: check_source(source, token_var, {"--split": split}))
-    problems.of(lambda: check_context(context, parse_options(step_options)))
+    problems.of(lambda: layout_options(context, step_options))
     config = problems.of(lambda: evaluation_config(model, seed=seed, overrides=overrides))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
     problems.of(lambda: check_model(model, "MODEL", kwargs))
