@@ -163,6 +163,7 @@ class _Loader:
         reward = self._reward(placed)
         demonstrator = self._demonstrator()
         step_prompt = self._step_prompt()
+        self._check_memory()
         if self.problems or environment is None or toolset is None or reward is None:
             raise BundleError(self.problems)
         return Bundle(
@@ -290,6 +291,18 @@ class _Loader:
             self._problem("demonstrator.py demonstrate", "it is no generator function", "yield Call and Reply")
             return None
         return found
+
+    def _check_memory(self) -> None:
+        """A memory of the bundle's own is a class with `add` and `render`; names are a training's to know."""
+        written, where = self.manifest.steps.memory, self.where("steps", "memory")
+        if written is None or ":" not in written or (found := self._resolve(written, where)) is None:
+            return
+        lacks = [name for name in ("add", "render") if not callable(getattr(found, name, None))]
+        if not isinstance(found, type) or lacks:
+            what = f"has no {' and no '.join(lacks)}" if isinstance(found, type) else "is no class"
+            self._problem(
+                where, f"{written} {what}", "define add(self, past) and render(self, observation, budget, size)"
+            )
 
     def _step_prompt(self) -> str | None:
         text = self._text("step_prompt.md")

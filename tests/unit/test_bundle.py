@@ -272,6 +272,26 @@ def test_files_that_lead_outside_the_folder(tmp_path):
     ]
 
 
+def test_what_it_says_of_the_step_layout_is_checked_with_the_rest(tmp_path):
+    memory = "class Half:\n    def add(self, past): ...\n\nvalue = 1\n"
+    layout = "\n[steps]\nmemory = {memory!r}\nmax_steps = {steps}\n"
+
+    def found(memory_name, steps=5, template="{{ observation }}"):
+        toml = TOML + layout.format(memory=memory_name, steps=steps)
+        files = {"bundle.toml": toml, "notes.py": memory, "step_prompt.md": template}
+        return problems(write_bundle(tmp_path / "bundle", files))
+
+    assert found("notes:Half", template="{{ histroy }}\n{{ observation }}") == [
+        "step_prompt.md: uses 'histroy', which there is not (the names there are: task, memory, observation, actions, "
+        "step, steps_left, max_steps, note, text_actions)",
+        "bundle.toml:7 steps.memory: notes:Half has no render (define add(self, past) and "
+        "render(self, observation, budget, size))",
+    ]
+    assert found("notes:value")[0].startswith("bundle.toml:7 steps.memory: notes:value is no class")
+    assert "Nobody" in found("notes:Nobody")[0]
+    assert found("recent(2)", steps=0)[0].startswith("bundle.toml:8 steps.max_steps")
+
+
 def test_the_verifier_of_a_turn(tmp_path):
     bundle = load_bundle(write_bundle(tmp_path))
     with pytest.raises(InputError, match="turn 'x' has no verifier"):
