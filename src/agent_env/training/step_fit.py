@@ -52,7 +52,9 @@ async def fitted(view: View, memory: Memory, limit: int, build: Build, size: Siz
     bare = await build(view) if remembering.memory else prompt_ids
     if len(bare) > limit:
         return await _cut(view, limit, build)
-    budget = limit - len(bare)
+    # What the template writes around a memory takes room, too.
+    around = len(prompt_ids) - len(bare) - size(remembering.memory)
+    budget = limit - len(bare) - around
     for attempt in range(TRIES):
         remembering = replace(view, memory=memory.render(view.observation, max(0, budget), size))
         if not remembering.memory:
@@ -60,7 +62,7 @@ async def fitted(view: View, memory: Memory, limit: int, build: Build, size: Siz
         prompt_ids = await build(remembering)
         if len(prompt_ids) <= limit:
             return Fitted(remembering, prompt_ids)
-        # What the template writes around a memory takes room, too; and a user's own may not keep to its budget.
+        # Tokens are not sizes added up, and a user's own memory may not keep to its budget.
         budget -= (len(prompt_ids) - limit) * 2**attempt
     return Fitted(view, bare)
 

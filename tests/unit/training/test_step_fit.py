@@ -54,6 +54,18 @@ async def test_memory_gives_way_step_by_step(memory):
         assert (made.view.observation, made.cut) == ("a b c d", 0)
 
 
+async def test_a_wordy_template_costs_a_memory_no_more_than_its_words(memory):
+    async def build(view):
+        around = "word " * 100 if view.memory else ""
+        return list(range(words(f"{view.task} {around} {view.memory} {view.observation}")))
+
+    # 6 without a memory; 100 and 18 with all of it, 100 and 12 with two steps.
+    assert (await fitted(view(), memory, 124, build, words)).view.memory.count("Step") == 3
+    assert (await fitted(view(), memory, 123, build, words)).view.memory.count("Step") == 2
+    assert (await fitted(view(), memory, 112, build, words)).view.memory.count("Step") == 1
+    assert (await fitted(view(), memory, 111, build, words)).view.memory == ""
+
+
 async def test_a_memory_that_does_not_keep_to_its_budget_is_left_out():
     class Stubborn:
         def add(self, past): ...
