@@ -11,7 +11,7 @@ TOKENIZER := .cache/qwen3-tokenizer
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv train test lint types unit-test interop-test verl-test tokenizer bench vllm-venv vllm-test clean
+.PHONY: help venv train test lint types unit-test interop-test verl-test recipes-test tokenizer bench vllm-venv vllm-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,10 @@ interop-test: venv ## OpenEnv's own client against our server
 	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
-	timeout --foreground -s INT -k 60 1500 $(PYTEST) tests/verl
+	timeout --foreground -s INT -k 60 1500 $(PYTEST) -m "not slow" tests/verl
+
+recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 15 minutes)
+	timeout --foreground -s INT -k 60 3000 $(PYTEST) tests/verl/test_recipes.py
 
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers
 	@$(PYTHON) scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)

@@ -12,14 +12,17 @@ SNAPSHOT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
 import verl
+import verl.trainer.ppo.v1
 import verl.workers.engine
 import verl.workers.rollout.replica
+from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY
 from verl.plugin.platform import PlatformRegistry
 from verl.utils import distributed
 from verl.workers.engine import EngineRegistry
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 print("SNAPSHOT" + json.dumps({
+    "trainers": sorted(TRAINER_REGISTRY),
     "platforms": sorted(PlatformRegistry.registered_names()),
     "engines": sorted(
         f"{kind} {backend} {device}"
@@ -51,9 +54,11 @@ def snapshot(**environment):
     return json.loads(ran.stdout.split("SNAPSHOT")[1])
 
 
-def test_it_changes_nothing_unless_a_cpu_is_asked_for():
+def test_it_adds_trainers_and_changes_nothing_unless_a_cpu_is_asked_for():
     with_plugin, without = snapshot(), snapshot(VERL_USE_EXTERNAL_PLUGINS="none")
-    assert with_plugin == without
+    ours = ["agentenv_colocate_async", "agentenv_separate_async", "agentenv_sync"]
+    assert [name for name in with_plugin["trainers"] if name not in without["trainers"]] == ours
+    assert {**with_plugin, "trainers": without["trainers"]} == without
     assert with_plugin["ours"] == []
 
 

@@ -16,7 +16,7 @@ import ray, torch, transfer_queue as tq
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-from agent_env.training.verl.replay import replay_buffer
+from agent_env.training.verl.replay import NothingPlayed, RolloutsLost, replay_buffer
 
 logging.basicConfig(stream=sys.stderr)
 ray.init(num_cpus=4, include_dashboard=False, logging_level="error")
@@ -30,6 +30,47 @@ buffer = replay_buffer(
     sampler_kwargs=OmegaConf.create({"rollouts": 3, "val_rollouts": 1, "sync_refill_failed_groups": True}),
     refill_fn=refilled.append,
 )
+
+def lossy_and_filtered():
+    told = {}
+    # Two of three sessions lost, step after step: twice it goes on.
+    for number in (1, 2, 3):
+        prompts("train", **{f"h{number}": "running"})
+        rows("train", **{f"h{number}_0_0": [5]})
+        prompts("train", **{f"h{number}": "failure"})
+        try:
+            batch, _ = buffer.sample(global_steps=2, partition_id="train", batch_size=1)
+            tq.kv_clear(keys=batch.keys, partition_id="train")
+        except RolloutsLost as error:
+            told["lost"] = [number, str(error)]
+    # Dynamic sampling: each refill is another group of one reward; after 2 batches of them the next ones pass.
+    count = []
+    def refill(number):
+        for _ in range(number):
+            uid = f"r{len(count)}"
+            count.append(uid)
+            prompts("train", **{uid: "running"})
+            for session in range(3):
+                row = {"prompts": torch.tensor([1]), "responses": torch.tensor([2]), "rm_scores": torch.tensor([0.5])}
+                tq.kv_batch_put(
+                    keys=[f"{uid}_{session}_0"], partition_id="train", fields=list_of_dict_to_tensordict([row]),
+                    tags=[{"status": "success", "seq_len": 2, "global_steps": 3}],
+                )
+            prompts("train", **{uid: "finished"})
+    options = {
+        "rollouts": 3, "train_batch_size": 2,
+        "filter_groups": {"enable": True, "metric": "reward", "max_num_gen_batches": 2, "max_inflight_gen_batches": 1},
+    }
+    filtering = replay_buffer(
+        trainer_mode="sync", trainer_config=OmegaConf.create({}), max_off_policy_threshold=8,
+        max_off_policy_strategy="drop", sampler_kwargs=OmegaConf.create(options), refill_fn=refill,
+    )
+    for key in list(tq.kv_list().get("train", {})):
+        tq.kv_clear(keys=[key], partition_id="train")
+    refill(2)
+    batch, metrics = filtering.sample(global_steps=3, partition_id="train", batch_size=2)
+    told["filtered"] = [sorted({key.split("_")[0] for key in batch.keys}), metrics]
+    return told
 
 def prompts(partition, **status):
     for uid, state in status.items():
@@ -62,6 +103,14 @@ prompts("val", e="failure", f="finished")
 rows("val", f_0_0=[6])
 batch, metrics = buffer.sample(global_steps=2, partition_id="val", batch_size=2)
 found["val"] = [batch.keys, metrics]
+
+prompts("val", g="failure")
+try:
+    buffer.sample(global_steps=2, partition_id="val", batch_size=1)
+except NothingPlayed as error:
+    found["nothing"] = str(error)
+if "MODE" == "sync":
+    found |= lossy_and_filtered()
 print("FOUND" + json.dumps(found))
 tq.close()
 ray.shutdown()
@@ -94,6 +143,16 @@ def test_a_batch_has_one_order_and_lost_sessions_show():
     assert keys == ["f_0_0"]
     assert metrics == {}
     assert "1 of 2 validation rollouts were lost (left out)" in log
+    assert result["nothing"] == "all of its 1 rollouts were lost; their errors are in the log"
+    # The step before them lost a third: they are the first three in a row above a half.
+    number, error = result["lost"]
+    assert number == 3
+    assert error == "67%, 67%, 67% of the last 3 steps' rollouts were lost; their errors are in the log"
+    groups, metrics = result["filtered"]
+    assert groups == ["r4", "r5"]  # four groups of one reward are two batches of two: filtered, and no more
+    assert metrics["training/filter_groups/evicted_samples"] == 4
+    assert metrics["training/filter_groups/gave_up"] == 1
+    assert metrics["training/rollout_failure/lost_share"] == 0
 
 
 @pytest.mark.timeout(300)

@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from agent_env.cli import check, eval, new, serve, train, warm_start
+from agent_env.cli import check, eval, new, recipes, serve, train, warm_start
 from agent_env.cli.command import Command
 from agent_env.errors import AgentEnvError
 
@@ -33,6 +33,7 @@ app.command("check", cls=Command)(check.command)
 app.command("serve", cls=Command)(serve.command)
 app.command("warm-start", cls=Command)(warm_start.command)
 app.command("train", cls=Command)(train.command)
+app.command("recipes", cls=Command)(recipes.command)
 app.command("eval", cls=Command)(eval.command)
 
 

@@ -30,9 +30,12 @@ def command(
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "eval",
     context: Annotated[
-        str,
-        typer.Option(metavar="conversation|steps", help="One growing conversation, or a fresh prompt each step."),
-    ] = "conversation",
+        str | None,
+        typer.Option(
+            metavar="conversation|steps",
+            help="One growing conversation, or a fresh prompt each step; the recipe's if not given.",
+        ),
+    ] = None,
     step: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Option of the step layout, such as memory or max_steps."),

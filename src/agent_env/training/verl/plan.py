@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,8 @@ class TrainOptions:
         overrides: verl's own settings, ``key=value``.
         token_var: the environment variable with the server's token.
         train_split, eval_split: of the tasks.
-        context: ``conversation`` or ``steps``, how the model is shown an episode.
+        context: ``conversation`` or ``steps``, how the model is shown an episode; the recipe's if None, which is
+            ``conversation`` for one that says nothing of it.
         step_options: of the step layout, ``name=value``.
     """
 
@@ -67,8 +68,13 @@ class TrainOptions:
     token_var: str | None = None
     train_split: str = "train"
     eval_split: str = "eval"
-    context: str = "conversation"
+    context: str | None = None
     step_options: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> str:
+        """``context``, once `checked` knows what the recipe says."""
+        return self.context or "conversation"
 
     @property
     def is_url(self) -> bool:
@@ -90,7 +96,7 @@ class TrainOptions:
             "overrides": list(self.overrides),
             "train_split": self.train_split,
             "eval_split": self.eval_split,
-            "context": self.context,
+            "context": self.layout,
             "step_options": list(self.step_options),
         }
 
@@ -119,7 +125,7 @@ class Plan:
     def loop(self) -> LoopOptions:
         options = self.options
         traces = str(self.folder.traces.resolve())
-        return loop_options(options.source, options.context, options.step_options, traces)
+        return loop_options(options.source, options.layout, options.step_options, traces)
 
     def prompts(self) -> PromptOptions:
         data = self.config.data
@@ -181,11 +187,13 @@ def checked(options: TrainOptions) -> Plan:
     problems = Problems()
     folder = RunFolder(options.run)
     recipe = problems.of(lambda: settings.load("recipe", options.recipe))
+    if recipe is not None:
+        options = replace(options, context=problems.of(lambda: _context(options)))
     profile = problems.of(lambda: settings.load("profile", options.profile))
     own = problems.of(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
     problems.of(lambda: _check_numbers(options))
     problems.of(lambda: check_source(options.source, options.token_var, options.splits))
-    problems.of(lambda: layout_options(options.context, options.step_options))
+    problems.of(lambda: layout_options(options.layout, options.step_options))
     problems += folder.check(options.identity())
     config = merged = None
     if recipe is not None and profile is not None and own is not None:
@@ -194,11 +202,18 @@ def checked(options: TrainOptions) -> Plan:
         problems.of(lambda: _check_plugin(merged.env))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
     problems.of(lambda: check_model(options.model, "--model", kwargs))
-    if config is not None:
-        problems.of(lambda: _check_config(config))
     problems.settle()
     assert merged is not None
     return Plan(options, folder, merged, config)
+
+
+def _context(options: TrainOptions) -> str | None:
+    """The layout to train in. Raises InputError for one that the recipe cannot do with."""
+    needed = settings.about("recipe", options.recipe)[1]
+    if needed is not None and options.context not in (None, needed):
+        what = f"{options.context!r} cannot be trained with recipe {options.recipe!r}, which needs {needed!r}"
+        raise InputError(Problem("--context", what, "leave --context away, or choose another recipe"))
+    return options.context or needed
 
 
 def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
@@ -208,7 +223,7 @@ def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
             "actor_rollout_ref.model.path": identity["model"],
             "critic.model.path": identity["model"],
             "actor_rollout_ref.rollout.agent.agent_loop_config_path": str(data / LOOP_FILE),
-            "actor_rollout_ref.rollout.agent.default_agent_loop": AGENTS.get(options.context, options.context),
+            "actor_rollout_ref.rollout.agent.default_agent_loop": AGENTS.get(options.layout, options.layout),
             "data.train_files": str(data / f"{options.train_split}.parquet"),
             "data.val_files": str(data / f"{options.eval_split}.parquet"),
             "data.seed": options.seed,
@@ -247,11 +262,3 @@ def _check_plugin(env: Mapping[str, str | None]) -> None:
     if not any(point.name == ENTRY_POINT for point in entry_points(group="verl.plugins")):
         what = "this installation of agent-env has no entry point in the group verl.plugins"
         raise InputError(Problem("agentenv-rl", what, "install it again: pip install 'agentenv-rl[cpu]'"))
-
-
-def _check_config(config: Any) -> None:
-    ours = str(config.trainer.v1.sampler.custom_sampler.path or "").endswith("agent_env.training.verl.replay")
-    if ours and config.algorithm.filter_groups.enable:
-        what = "is not known to agent-env's replay buffer, which verl tells nothing of it"
-        fix = "add trainer.v1.sampler.custom_sampler.path=null for verl's own, with its 2 s poll"
-        raise InputError(Problem("algorithm.filter_groups.enable", what, fix))

@@ -1,9 +1,9 @@
 """verl's settings for a run, put together of layers: defaults, a profile (where), a recipe (how), the user's own.
 
-A layer is a YAML file with ``overrides`` (verl's keys, a leading ``+`` for one that verl's configuration does not list)
-and ``env`` (variables; null to unset one). A profile or recipe may say that it ``extends`` a built-in one. A later
-layer wins, key by key. The result is what a user could type behind ``python -m verl.trainer.main_ppo``; nothing reads
-these files at training time.
+A layer is a YAML file with ``overrides`` (verl's keys, a leading ``+`` for one that is new to it) and
+``env`` (variables; null to unset one). A profile or recipe may say that it ``extends`` a built-in one, what it is
+``about``, and a recipe the ``context`` layout it is for. A later layer wins, key by key. The result is what a user
+could type behind ``python -m verl.trainer.main_ppo``; nothing reads these files at training time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from agent_env.errors import InputError, MissingExtra, Problem
 
 HERE = Path(__file__).parent
 Kind = Literal["recipe", "profile"]
+CONTEXTS = ("conversation", "steps")
 
 _ARGUMENT = re.compile(r"(?P<mark>~|\+{0,2})(?P<key>[A-Za-z_][\w@./-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+|\$\{[\w.]+\}")
@@ -75,7 +76,7 @@ def load(kind: Kind, name: str) -> Settings:
     Raises:
         InputError: there is none of the name, or the file is not of the format; all problems at once.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else HERE / f"{kind}s" / f"{name}.yaml"
+    path = _path(kind, name)
     if not path.is_file():
         fix = f"use one of {', '.join(available(kind))}, or the path of a YAML file"
         raise InputError(Problem(f"--{kind}", f"there is no {kind} {name!r}", fix))
@@ -93,23 +94,18 @@ def read(path: Path, kind: Kind | None = None) -> Settings:
     Raises:
         InputError: with everything wrong with it.
     """
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtra("cpu", "yaml") from error
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error}")) from error
-    if not isinstance(content, dict):
-        raise InputError(Problem(str(path), "is no mapping", "write `overrides:` and `env:`"))
-    unknown = sorted(str(name) for name in content.keys() - {"about", "extends", "overrides", "env"})
-    fix = "use about, extends, overrides and env"
+    content = _content(path)
+    parts = ("about", "extends", "context", "overrides", "env")
+    unknown = sorted(str(name) for name in content.keys() - set(parts))
+    fix = f"use {', '.join(parts)}"
     problems = [Problem(str(path), f"has no part {name!r}", fix) for name in unknown]
     base = content.get("extends")
     known = available(kind) if kind else []
     if base is not None and base not in known:
         problems.append(Problem(f"{path}: extends", f"there is no {base!r}", f"use one of {', '.join(known)}"))
+    if content.get("context") not in (None, *CONTEXTS):
+        fix = f"use one of {', '.join(CONTEXTS)}"
+        problems.append(Problem(f"{path}: context", f"there is no layout {content['context']!r}", fix))
     overrides, env = content.get("overrides") or {}, content.get("env") or {}
     for name, part in (("overrides", overrides), ("env", env)):
         if not isinstance(part, dict):
@@ -130,6 +126,38 @@ def read(path: Path, kind: Kind | None = None) -> Settings:
         raise InputError(problems)
     own = Settings(arguments, {str(name): value for name, value in env.items()})
     return own if base is None or kind is None else load(kind, base).over(own)
+
+
+def about(kind: Kind, name: str) -> tuple[str, str | None]:
+    """What a recipe or profile is, in a line, and the context layout it is for; None for any.
+
+    Raises:
+        InputError: as `load`.
+    """
+    load(kind, name)  # what is wrong with it comes up here
+    content = _content(_path(kind, name))
+    context = content.get("context")
+    if context is None and content.get("extends") is not None:
+        context = about(kind, content["extends"])[1]
+    return str(content.get("about") or ""), context
+
+
+def _path(kind: Kind, name: str) -> Path:
+    return Path(name) if name.endswith((".yaml", ".yml")) else HERE / f"{kind}s" / f"{name}.yaml"
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtra("cpu", "yaml") from error
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error}")) from error
+    if not isinstance(content, dict):
+        raise InputError(Problem(str(path), "is no mapping", "write `overrides:` and `env:`"))
+    return content
 
 
 def of(overrides: Mapping[str, Any], env: Mapping[str, str | None] | None = None) -> Settings:

@@ -61,7 +61,7 @@ def test_everything_wrong_is_said_at_once(options):
     assert {"--recipe", "--profile", "nonsense", "data.seed=9", "--steps", "--seed"} <= set(found)
     assert "--model '/no/such/model'" in found
     assert any("/no/such/bundle" in text for text in found.values())
-    assert "use one of grpo" in found["--recipe"]
+    assert "use one of dapo, dr_grpo, gigpo, " in found["--recipe"]
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,10 @@ def test_a_config_that_transformers_cannot_read_is_named(options, model, tmp_pat
         ({"train_split": "trian"}, "--train-split"),
         ({"eval_split": "dev"}, "--eval-split"),
         ({"overrides": ("no.such.key=1",)}, "verl's settings"),
-        ({"overrides": ("algorithm.filter_groups.enable=true",)}, "algorithm.filter_groups.enable"),
     ],
 )
 def test_what_cannot_work_is_refused_with_where_it_is(options, changes, where):
     assert where in problems(options, **changes)
-
-
-def test_verls_own_replay_buffer_knows_filtered_groups(options):
-    overrides = ("algorithm.filter_groups.enable=true", "trainer.v1.sampler.custom_sampler.path=null")
-    assert checked(dataclasses.replace(options, overrides=overrides))
 
 
 def test_an_environment_that_keeps_verl_from_the_plugin_is_named(options, monkeypatch):
@@ -236,3 +230,11 @@ class TestStepLayout:
     )
     def test_what_cannot_work_is_refused(self, options, changes, where):
         assert where in problems(options, **changes)
+
+
+def test_a_recipe_brings_its_layout_and_refuses_another(options):
+    assert checked(dataclasses.replace(options, recipe="gigpo")).options.layout == "steps"
+    assert checked(dataclasses.replace(options, context="steps")).options.layout == "steps"
+    assert checked(options).options.layout == "conversation"
+    told = problems(options, recipe="gigpo", context="conversation")
+    assert "'conversation' cannot be trained with recipe 'gigpo', which needs 'steps'" in told["--context"]

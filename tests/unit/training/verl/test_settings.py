@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_env.errors import InputError
+from agent_env.training.credit import ESTIMATORS
 from agent_env.training.verl import settings
 from agent_env.training.verl.settings import Settings
 
@@ -19,9 +20,12 @@ def merged(*overrides, profile="cpu", recipe="grpo"):
     return layers.over(settings.parse_overrides(overrides, owned={}))
 
 
-@pytest.mark.parametrize("profile", settings.available("profile"))
-@pytest.mark.parametrize("recipe", settings.available("recipe"))
-def test_every_recipe_on_every_profile_is_a_configuration_of_verls(profile, recipe):
+@pytest.mark.parametrize(
+    ("profile", "recipe"),
+    [("cpu", recipe) for recipe in settings.available("recipe")]
+    + [(profile, "gigpo_lora") for profile in settings.available("profile") if profile != "cpu"],
+)
+def test_every_recipe_and_profile_is_a_configuration_of_verls(profile, recipe):
     config = settings.compose(merged(profile=profile, recipe=recipe))
     assert config.actor_rollout_ref.rollout.agent.default_agent_loop == "agentenv"
     assert config.trainer.v1.sampler.sampler_kwargs.rollouts == config.actor_rollout_ref.rollout.n > 1
@@ -126,3 +130,27 @@ def test_a_layer_over_another_one_keeps_what_it_does_not_say(tmp_path):
     ours, cpu = settings.load("profile", str(path)), settings.load("profile", "cpu")
     changed = {"ray_kwargs.ray_init.num_gpus": "+ray_kwargs.ray_init.num_gpus=2"}
     assert ours == Settings({**cpu.arguments, **changed}, {**cpu.env, "VERL_PLATFORM": "mine"})
+
+
+def test_what_a_recipe_is_and_the_layout_it_is_for():
+    assert settings.about("recipe", "grpo") == (
+        "GRPO: advantages relative to the other rollouts of the same task",
+        None,
+    )
+    assert settings.about("recipe", "gigpo")[1] == "steps"
+    assert settings.about("recipe", "gigpo_lora")[1] == "steps"  # as the one it extends
+
+
+def test_a_layout_that_there_is_not_is_refused(tmp_path):
+    own = tmp_path / "own.yaml"
+    own.write_text("extends: grpo\ncontext: stepwise\n")
+    with pytest.raises(InputError, match=r"there is no layout 'stepwise'.*conversation, steps"):
+        settings.load("recipe", str(own))
+
+
+@pytest.mark.parametrize("recipe", settings.available("recipe"))
+def test_a_recipes_estimator_takes_its_options(recipe):
+    config = settings.compose(merged(recipe=recipe))
+    estimator = ESTIMATORS[config.algorithm.adv_estimator]
+    options = config.trainer.v1.get("agentenv", {}).get("credit", {})
+    assert set(options) <= set(estimator.options)

@@ -1,0 +1,62 @@
+"""Each recipe on verl itself: three steps of `agent-env train`, with real processes, through our loops and trainers."""
+
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agent_env.training.traces import read_traces
+from agent_env.training.verl import settings
+from support.tiny_folder import tiny_folder
+
+BABBLE = Path(__file__).parent / "babble"
+TASKS, ROLLOUTS, STEPS, TURNS = 2, 3, 3, 3
+QUICK = ("gigpo", "ppo")
+"""What `make test` runs too: step credit in the step layout, and a critic in the conversation layout."""
+CASES = [
+    pytest.param(recipe, context, id=f"{recipe}-{context}", marks=[] if quick else [pytest.mark.slow])
+    for recipe in settings.available("recipe")
+    for context in ("conversation", "steps")
+    for quick in [recipe in QUICK and context == (settings.about("recipe", recipe)[1] or "conversation")]
+    if settings.about("recipe", recipe)[1] in (None, context)
+]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("recipe", "context"), CASES)
+def test_a_recipe_trains(tmp_path, recipe, context):
+    model = tiny_folder(tmp_path / "model")
+    command = [sys.executable, "-m", "agent_env.cli.main", "train", str(BABBLE), "--recipe", recipe]
+    command += ["--context", context, "--model", str(model), "--run", "it", "--steps", str(STEPS)]
+    command += [f"data.train_batch_size={TASKS}", f"actor_rollout_ref.rollout.n={ROLLOUTS}"]
+    command += ["data.max_prompt_length=1024", f"data.max_response_length={12 if context == 'steps' else 96}"]
+    command += ["actor_rollout_ref.actor.ppo_mini_batch_size=1", "critic.ppo_mini_batch_size=1"]
+    command += ["trainer.val_before_train=false", "trainer.test_freq=3", "trainer.save_freq=-1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = tmp_path / "runs" / "it"
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    for line in lines:
+        data = line["data"]
+        assert data["training/rollout_failure/lost_sessions"] == 0
+        assert data["episode/count"] == TASKS * ROLLOUTS
+        assert data["episode/reward/min"] < data["episode/reward/max"]
+        assert data["critic/score/mean"] == data["episode/reward/mean"]
+        assert {f"episode/score/say-{turn}/mean" for turn in (1, 2, 3)} <= data.keys()
+        assert math.isfinite(data["actor/grad_norm"])
+        assert data["actor/grad_norm"] > 0
+        if context == "steps":
+            assert data["episode/length/max"] == data["episode/length/min"] == TURNS
+            # Each task's three turns are three states, which its three rollouts share: the prompt names no past.
+            assert (data["step_group/size/max"], data["step_group/singleton_share"]) == (ROLLOUTS, 0.0)
+    assert lines[-1]["data"]["validation/missing"] == 0
+    traces = list(read_traces(run / "traces"))
+    assert {trace.status for trace in traces} == {"ok"}
+    played = Counter(trace.split for trace in traces)
+    assert played["eval"] == 2
+    assert played["train"] >= STEPS * TASKS * ROLLOUTS  # more where groups were filtered
