@@ -66,7 +66,10 @@ def run(folder: RunFolder, seed: int, tell: Tell) -> None:
             _warm_start(folder.model, seed, tell)
     options = TrainOptions(BUNDLE, str(folder.model), folder.path, seed=seed, steps=STEPS, overrides=OVERRIDES)
     with watch.part("train"):
-        trained = launch.train(options, say=lambda line: print(line, flush=True), tell=tell).checkpoint
+        done = launch.train(options, say=lambda line: print(line, flush=True), tell=tell)
+    trained = done.checkpoint
+    if done.missing:
+        raise launch.RunFailed(f"evaluations are missing after steps {done.missing}: {folder.log} says why")
     if trained is None:
         raise launch.RunFailed(f"{folder.path} has its {STEPS} steps and no checkpoint: remove it and train again")
     print("playing the held-out days greedily, before and after", flush=True)

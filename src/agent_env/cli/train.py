@@ -88,6 +88,10 @@ def command(
     print(f"{done.steps} steps in {done.seconds:.0f} s; everything is in {done.folder}")
     if done.checkpoint is not None:
         print(f"the model is in {done.checkpoint / 'actor' / 'huggingface'}")
+    if done.missing:
+        after = ", ".join(map(str, done.missing))
+        print(f"agent-env: the evaluation after step {after} is missing; the log says why", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def _folder(name: str) -> Path:

@@ -31,7 +31,7 @@ from agent_env.training.verl.serving import serve_bundle
 from agent_env.training.verl.source import check_splits
 from agent_env.training.verl.writer import write
 
-ERROR = re.compile(r"(\(.*\) )?(\[rank\d+\]: +)?([\w.]*(Error|Exception|Exit)(\(\w+\))?|agent-env): ")
+ERROR = re.compile(r"(\(.*\) )?(\[rank\d+\]: +)?([\w.]*(Error|Exception|Exit)(\(\w+\))?|agent_env[\w.]*|agent-env): ")
 """The line of a traceback, perhaps of a Ray worker's, that says what happened; or what our plugin says."""
 POLL = 0.2
 """Seconds between two looks at the metrics and at whether verl still runs."""
@@ -50,12 +50,14 @@ class Outcome:
         steps: it has.
         checkpoint: its last; ``actor/huggingface`` in it is a model that transformers loads.
         seconds: this start took, all told.
+        missing: the steps after which this start's evaluation is missing, for all of its rollouts failed.
     """
 
     folder: Path
     steps: int
     checkpoint: Path | None
     seconds: float
+    missing: tuple[int, ...] = ()
 
 
 def dry_run(options: TrainOptions) -> str:
@@ -112,7 +114,9 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
         if verl.returncode or progress.step != options.steps:
             raise RunFailed(_why(plan.folder, verl.returncode, progress.step, options.steps))
     plan.folder.recover_metrics(upto=options.steps)
-    return Outcome(plan.folder.path, options.steps, plan.folder.last_checkpoint(), time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    missing = tuple(progress.missing)
+    return Outcome(plan.folder.path, options.steps, plan.folder.last_checkpoint(), seconds, missing)
 
 
 def _next_start(plan: Plan, checkpoint: Path | None) -> Any:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+MISSING = "validation/missing"
+"""The metric of our trainers that is 1 for an evaluation of which every rollout failed."""
+
 
 class Tail:
     """Reads a file that another process appends lines to; whole lines only.
@@ -42,11 +45,13 @@ class Progress:
 
     Attributes:
         step: the last step whose metrics have come; None before the first.
+        missing: the steps after which an evaluation was due, of which every rollout failed.
     """
 
     def __init__(self, part: Path, whole: Path, total: int, say: Callable[[str], None]) -> None:
         self._tail, self._whole, self._total, self._say = Tail(part), None if part == whole else whole, total, say
         self.step: int | None = None
+        self.missing: list[int] = []
 
     def update(self) -> None:
         """Take in what has come."""
@@ -59,6 +64,8 @@ class Progress:
                 content = json.loads(line)
                 self.step = int(content["step"])
                 text = describe(self.step, self._total, content["data"])
+                if content["data"].get(MISSING):
+                    self.missing.append(self.step)
             except (ValueError, KeyError, TypeError):
                 continue
             for part in text:
@@ -76,6 +83,8 @@ def describe(step: int, total: int, data: Mapping[str, Any]) -> list[str]:
         if lost:
             parts.append(f"{lost:.0f} rollouts lost: see the log")
         lines.append("  ".join(parts))
+    if data.get(MISSING):
+        lines.append(f"eval after step {step}: missing, for every rollout of it failed: see the log")
     for key, value in data.items():
         # val-core/<data source>/reward/mean@1; the data source has slashes in it
         if key.startswith("val-core/") and "/reward/mean@" in key:

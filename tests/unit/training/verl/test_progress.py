@@ -25,6 +25,9 @@ def test_a_step_is_a_line_and_an_evaluation_another():
     lost = describe(7, 40, {"critic/score/mean": 0.5, "training/rollout_failure/lost_sessions": 3.0})
     assert lost == ["step  7/40  reward 0.500  3 rollouts lost: see the log"]
     assert describe(0, 40, {"other": 1}) == []
+    missing = describe(20, 40, {"validation/missing": 1.0})
+    assert missing == ["eval after step 20: missing, for every rollout of it failed: see the log"]
+    assert describe(20, 40, {"validation/missing": 0.0}) == []
 
 
 def test_what_a_later_start_writes_joins_the_runs_metrics(tmp_path):
@@ -37,8 +40,18 @@ def test_what_a_later_start_writes_joins_the_runs_metrics(tmp_path):
     progress.update()
     progress.update()
     assert progress.step == 2
+    assert progress.missing == []
     assert said == ["step 2/3  reward 1.000"]
     assert whole.read_text().count('"step"') == 2
+
+
+def test_an_evaluation_that_is_missing_is_remembered(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    lines = [{"step": 1, "data": {"validation/missing": 0.0}}, {"step": 2, "data": {"validation/missing": 1.0}}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    progress = Progress(path, path, 2, lambda line: None)
+    progress.update()
+    assert progress.missing == [2]
 
 
 def test_the_first_starts_file_is_the_runs_own(tmp_path):
