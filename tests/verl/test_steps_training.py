@@ -44,5 +44,10 @@ def test_verls_sync_trainer_takes_several_rows_a_session(tmp_path):
     # A model that knows nothing writes no action, so every episode has as many rows as it may.
     assert {len(trace.steps) for trace in traces} == {3}
     assert {step.response_tokens for trace in traces for step in trace.steps} == {8}
-    trained = [line["data"]["response_length/mean"] for line in metrics]
-    assert trained == [8.0, 8.0]
+    # verl trained on every row: the tokens of each step's batch are those of its episodes' rows, and no others.
+    tokens = Counter()
+    for trace in traces:
+        if trace.split == "train":
+            tokens[trace.step] += trace.prompt_tokens + trace.response_tokens
+    assert [line["data"]["perf/total_num_tokens"] for line in metrics] == [tokens[1], tokens[2]]
+    assert metrics[1]["data"]["val-aux/agentenv/corridor/steps/mean@1"] == 3.0
