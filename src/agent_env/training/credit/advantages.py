@@ -10,6 +10,7 @@ from agent_env.errors import InputError, Problem
 from agent_env.training.credit.dr_grpo import DR_GRPO
 from agent_env.training.credit.estimator import REQUIRED, Estimator, problems_of
 from agent_env.training.credit.gae import GAE
+from agent_env.training.credit.gdpo import GDPO
 from agent_env.training.credit.gigpo import GIGPO
 from agent_env.training.credit.graphgpo import GRAPHGPO
 from agent_env.training.credit.grpo import GRPO
@@ -30,6 +31,7 @@ ESTIMATORS: Mapping[str, Estimator] = {
     "reinforce_pp": REINFORCE_PP,
     "reinforce_pp_baseline": REINFORCE_PP_BASELINE,
     "grpo_passk": GRPO_PASSK,
+    "gdpo": GDPO,
     "gigpo": GIGPO,
     "hgpo": HGPO,
     "graphgpo": GRAPHGPO,

@@ -19,6 +19,8 @@ from agent_env.training.credit import Steps
 from agent_env.training.verl import step_fields as fields
 
 Array = NDArray[np.float64]
+SCORE = "score/"
+"""What the keys of the turns' scores in ``reward_extra_info`` begin with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,11 @@ class BatchRows:
     def bootstrapped(self) -> NDArray[np.bool_]:
         """Whether a critic's value is to stand for what would have come after a row."""
         return np.zeros(len(self), bool) if self.fields is None else np.array(self.fields[fields.BOOTSTRAP], bool)
+
+    def turn_scores(self) -> dict[str, list[Any]]:
+        """The episode's score of each turn (step id) that any episode has, on each row; None where it has none."""
+        names = sorted({key for info in self.extra_info for key in info if key.startswith(SCORE)})
+        return {name.removeprefix(SCORE): [info.get(name) for info in self.extra_info] for name in names}
 
     def steps(self, costs: ArrayLike = 0.0) -> Steps:
         """As the credit estimators take them.

@@ -167,6 +167,8 @@ class _AgentEnv(PPOTrainer):
             values = padded.batch["values"][:, 0].to(torch.float64).numpy()
             options = {"gamma": self.config.algorithm.gamma, "lam": self.config.algorithm.lam, **options}
             options |= {"values": values, "bootstrap": _after(rows, values)}
+        if estimator == "gdpo":
+            options["scores"] = rows.turn_scores()
         if "invalid_penalty" in ESTIMATORS[estimator].options:
             options["invalid_penalty"] = rows.penalty
         of_row = advantages(estimator, rows.steps(costs), form=self._options.form, **options)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from support.credit_rows import episodes
 
 STEPS = episodes({"g": [0, 1]})
 BARE = Steps(["g", "g"], ["t", "u"], [0, 0], [0, 1], [0, 1])
-ARRAYS = {"tokens", "values", "bootstrap"}
+ARRAYS = {"tokens", "values", "bootstrap", "scores", "weights"}
 
 
 def problems(estimator: str, steps: Steps = STEPS, **options: Any) -> list[str]:

@@ -78,6 +78,12 @@ def test_the_conversation_layout_has_a_row_an_episode():
         advantages("gigpo", read.steps())
 
 
+def test_turn_scores_are_those_of_the_episode_on_each_row():
+    infos = [{"reward_extra_info": {"score/b": 1.0, "attempts": 1}}, {"reward_extra_info": {"score/a": None}}]
+    read = BatchRows.read(["u_0_0", "u_1_0"], [{}, {}], infos, [1.0, 0.0])
+    assert read.turn_scores() == {"a": [None, None], "b": [1.0, None]}
+
+
 def test_an_episode_to_be_left_out_is_in_no_mean():
     extra = [*EXTRA[:2], step(0, 1, 0.0, "a", "d", counts=False), *EXTRA[3:]]
     read = BatchRows.read(KEYS, TAGS, extra, SCORES)
