@@ -59,6 +59,7 @@ class Bundle:
         demonstrator: ``demonstrate`` of demonstrator.py, or None.
         step_prompt: text of step_prompt.md, or None.
         steps: what bundle.toml says of the step layout.
+        draw_seeds: whether a training may play its tasks with other seeds than their own.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Bundle:
     demonstrator: Demonstrator | None
     step_prompt: str | None
     steps: Steps
+    draw_seeds: bool
     _modules: BundleModules = field(repr=False)
     _toolset: Toolset = field(repr=False)
 
@@ -178,6 +180,7 @@ class _Loader:
             demonstrator=demonstrator,
             step_prompt=step_prompt,
             steps=manifest.steps,
+            draw_seeds=manifest.draw_seeds,
             _modules=self.modules,
             _toolset=toolset,
         )

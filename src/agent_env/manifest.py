@@ -69,12 +69,17 @@ def _reward(value: object) -> object:
 
 
 class Manifest(Strict):
-    """The whole file. `reward` is None if not written; `env` is ``module:Class``."""
+    """The whole file. `reward` is None if not written; `env` is ``module:Class``.
+
+    `draw_seeds` says that a training may play a task with other seeds than its own: that what is asked and what is
+    scored both follow from the seed.
+    """
 
     name: Identifier
     env: str
     splits: Annotated[list[Split], Field(min_length=1)]
     description: str = ""
+    draw_seeds: bool = False
     reward: Annotated[str | dict[str, float] | None, BeforeValidator(_reward)] = None
     hosting: Hosting = Hosting()
     limits: Limits = Limits()

@@ -10,8 +10,9 @@ from types import FrameType
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(BaseException):
-    """A signal asked this process to end. No `Exception`, so that nothing on the way takes it for a failure."""
+class Stopped(KeyboardInterrupt):
+    """A signal asked this process to end. No `Exception`, so that nothing on the way takes it for a failure, and a
+    `KeyboardInterrupt`, which an event loop lets through where it would log another exception and go on."""
 
     def __init__(self, number: int) -> None:
         self.number = number

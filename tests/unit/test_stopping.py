@@ -1,5 +1,6 @@
 """A request to end is an exception, and only within."""
 
+import asyncio
 import os
 import signal
 
@@ -36,6 +37,20 @@ def test_it_comes_out_of_code_that_makes_another_exception_of_it():
             raise ImportError("initialization of a compiled module failed") from None
     assert stopped.value.number == signal.SIGTERM
     assert isinstance(stopped.value.__cause__, ImportError)
+
+
+def test_an_event_loop_lets_it_through():
+    went_on = []
+
+    async def work():
+        loop = asyncio.get_running_loop()
+        loop.call_soon(os.kill, os.getpid(), signal.SIGTERM)  # arrives within a callback of the loop's
+        await asyncio.sleep(5)
+        went_on.append(True)
+
+    with pytest.raises(Stopped), stopping():
+        asyncio.run(work())
+    assert went_on == []
 
 
 def test_a_failure_that_nobody_asked_for_comes_out_as_it_is():

@@ -44,6 +44,7 @@ class Entry:
             "toolset": self.toolset.hash,
             "turns": len(self.task.turns),
             "steps": [turn.id for turn in self.task.turns if turn.verifier is not None],
+            "draw_seeds": self.bundle.draw_seeds,
         }
 
 

@@ -45,6 +45,7 @@ class TaskRow:
         toolset: a key: tasks with the same one have the same tools. None from a server that says nothing of it.
         turns: how many; None from a server that does not say.
         steps: the ids its scores are recorded under; empty from a server that does not say.
+        draw_seeds: whether a training may play it with other seeds than its own.
     """
 
     id: str
@@ -56,6 +57,7 @@ class TaskRow:
     toolset: str | None
     turns: int | None
     steps: tuple[str, ...] = ()
+    draw_seeds: bool = False
 
 
 @dataclass(frozen=True)
@@ -252,4 +254,5 @@ def _row(task: Any, split: str, index: int, problems: list[Problem]) -> TaskRow:
         toolset=toolset if isinstance(toolset, str) else None,
         turns=turns if isinstance(turns, int) and not isinstance(turns, bool) else None,
         steps=tuple(str(step) for step in steps) if isinstance(steps, list) else (),
+        draw_seeds=said.get("draw_seeds") is True,
     )

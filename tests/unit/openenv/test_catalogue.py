@@ -51,6 +51,7 @@ def test_a_task_as_the_task_api_tells_of_it(trials: Bundle) -> None:
         "toolset": next(iter(catalogue.toolsets)),
         "turns": 1,
         "steps": ["first"],
+        "draw_seeds": False,
     }
     assert catalogue.entry("train", 1).described()["turns"] == 2
     assert catalogue.entry("train", 1).described()["steps"] == ["first", "second"]

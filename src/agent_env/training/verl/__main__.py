@@ -58,6 +58,13 @@ def command(
     bundle: Annotated[
         Path | None, typer.Option(help="Folder of the bundle that is served, for a memory class of its own.")
     ] = None,
+    draw_seeds: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPLIT",
+            help="Split to train on: each group of rollouts gets an episode of its own, if the bundle allows it.",
+        ),
+    ] = None,
     traces: Annotated[
         str | None, typer.Option(metavar="DIR", help="Folder that the loop writes a record of each rollout to.")
     ] = None,
@@ -78,7 +85,7 @@ def command(
     prompts = PromptOptions(tokenizer, template_kwargs or {}, max_prompt_length)
     # A worker's working folder is its own.
     traced = None if traces is None else str(Path(traces).absolute())
-    loop = LoopOptions(attempts, traced)
+    loop = LoopOptions(attempts, traced, draw_seeds=tuple(draw_seeds or ()))
     options = problems.of(lambda: layout_options(context, step or ()))
     if options is not None:
         loop = replace(loop, context=context, step_options=options, bundle=bundle)

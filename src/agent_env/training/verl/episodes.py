@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent_env.training.rollout import Played
 from agent_env.training.sessions import Session
 from agent_env.training.verl.cpu.rollout import ROLLOUT
 from agent_env.training.verl.row import Row
-from agent_env.training.verl.seeds import generation_seed
+from agent_env.training.verl.seeds import generation_seed, group_seed
 
 T = TypeVar("T")
 
@@ -48,6 +48,17 @@ def seeded(
         return dict(sampling_params)
     seed = generation_seed(int(rollout.seed), row, fields, attempt=attempt, generation=generation)
     return {**sampling_params, "seed": seed}
+
+
+def episode_seed(rollout: Any, row: Row, fields: Mapping[str, Any], draw_seeds: Collection[str]) -> int | None:
+    """The seed of a rollout's episodes: its group's, or None for the task's own.
+
+    Args:
+        rollout: verl's configuration of it.
+        row, fields: as of `group_seed`.
+        draw_seeds: the splits whose groups have seeds of their own.
+    """
+    return group_seed(int(rollout.seed), row, fields) if row.split in draw_seeds else None
 
 
 def seed_of(session: Session) -> int | None:

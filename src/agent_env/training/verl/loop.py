@@ -23,7 +23,7 @@ from agent_env.training.rollout import Played, play
 from agent_env.training.sessions import Session, Shared
 from agent_env.training.verl.attempt import Attempt, EpisodeTool, NotedServers
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
-from agent_env.training.verl.episodes import score_info, seeded, while_open
+from agent_env.training.verl.episodes import episode_seed, score_info, seeded, while_open
 from agent_env.training.verl.record import Recorder, conversation
 from agent_env.training.verl.row import Row
 
@@ -45,6 +45,8 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         traces: folder that each rollout is recorded in (see `agent_env.training.traces`); None for no record.
         steps: the step ids whose scores every rollout reports, None for a step that its task does not have: verl's
             means leave a None out, and a key that only some rollouts had would break its batches.
+        draw_seeds: splits of which each group of rollouts plays an episode of its own (see `seeds.group_seed`); those
+            of other splits, which evaluations play, have the task's own seed.
 
     Raises (from `run`; verl's V1 trainer logs the error and leaves the rollout out of loss, baseline and evals):
         RolloutFailed: every attempt failed, or the time for another one was up.
@@ -81,6 +83,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         connect_timeout: float = 10.0,
         traces: str | None = None,
         steps: Sequence[str] = (),
+        draw_seeds: Sequence[str] = (),
         tools: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -95,6 +98,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._attempts = attempts
         self._traces = traces
         self._steps = tuple(str(step) for step in steps)
+        self._draw_seeds = frozenset(draw_seeds)
         self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
         self.server_manager = NotedServers(self.server_manager, self._note_generation)
         self._row: Row | None = None
@@ -124,6 +128,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
                 self._row.index,
                 lambda session: self._play(session, sampling_params, kwargs),
                 attempts=self._attempts,
+                seed=episode_seed(self.rollout_config, self._row, kwargs, self._draw_seeds),
             )
         except BaseException as error:
             sessions = [attempt.session for attempt in self._opened]

@@ -125,7 +125,10 @@ class Plan:
     def loop(self) -> LoopOptions:
         options = self.options
         traces = str(self.folder.traces.resolve())
-        return loop_options(options.source, options.layout, options.step_options, traces)
+        loop = loop_options(options.source, options.layout, options.step_options, traces)
+        # Tasks that are evaluated on, too, keep their own seeds: an evaluation is the same each time.
+        own = options.train_split in (options.eval_split, "all") or options.eval_split == "all"
+        return loop if own else replace(loop, draw_seeds=(options.train_split,))
 
     def prompts(self) -> PromptOptions:
         data = self.config.data
@@ -169,6 +172,7 @@ class Plan:
             write += ["--token-var", options.token_var]
         loop = self.loop()
         write += ["--traces", str(loop.traces)]
+        write += [word for split in loop.draw_seeds for word in ("--draw-seeds", split)]
         if loop.context == "steps":
             write += ["--context", "steps", *(word for given in options.step_options for word in ("--step", given))]
             write += [] if loop.bundle is None else ["--bundle", str(loop.bundle)]

@@ -23,7 +23,7 @@ from agent_env.training.rollout import play
 from agent_env.training.sessions import Session, Shared
 from agent_env.training.step_fit import Fitted, fitted
 from agent_env.training.step_options import StepOptions
-from agent_env.training.verl.episodes import score_info, seed_of, seeded, while_open
+from agent_env.training.verl.episodes import episode_seed, score_info, seed_of, seeded, while_open
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import Row
 from agent_env.training.verl.step_game import Game
@@ -35,7 +35,7 @@ class AgentEnvStepLoop(AgentLoopBase):
     """Plays a row's episode step by step; one instance plays one rollout.
 
     Args (of ``agent_loop.yaml``; the others are verl's):
-        url, token_var, attempts, reset_timeout, call_timeout, connect_timeout, traces, steps: as of
+        url, token_var, attempts, reset_timeout, call_timeout, connect_timeout, traces, steps, draw_seeds: as of
             `agent_env.training.verl.loop.AgentEnvAgentLoop`.
         options: those of `StepOptions`, each under its name.
 
@@ -62,6 +62,7 @@ class AgentEnvStepLoop(AgentLoopBase):
         connect_timeout: float = 10.0,
         traces: str | None = None,
         steps: Sequence[str] = (),
+        draw_seeds: Sequence[str] = (),
         tools: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -79,6 +80,7 @@ class AgentEnvStepLoop(AgentLoopBase):
         )
         self._attempts, self._traces = attempts, traces
         self._steps = tuple(str(step) for step in steps)
+        self._draw_seeds = frozenset(draw_seeds)
         self._template = StepPrompt(self._options.step_prompt, "step_prompt")
         self._new_memory = memory_of(self._options.memory)
         self._budget = min(
@@ -118,6 +120,7 @@ class AgentEnvStepLoop(AgentLoopBase):
                 row.index,
                 lambda session: self._play(session, sampling_params),
                 attempts=self._attempts,
+                seed=episode_seed(self.rollout_config, row, kwargs, self._draw_seeds),
             )
         except BaseException as error:
             await recorder.failed(error, self._sessions, self._model_seconds, **self._told(self._played))

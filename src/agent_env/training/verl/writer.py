@@ -48,6 +48,8 @@ class LoopOptions:
         context: ``conversation``, one that grows, or ``steps``, a fresh prompt each step.
         step_options: of the step layout, by their names in `StepOptions`; they win over the bundle's.
         bundle: the folder of the bundle that is served, if it is here: a memory class of its own is loaded from there.
+        draw_seeds: splits of whose tasks each group of rollouts gets an episode seed of its own, where their bundle
+            allows it (``draw_seeds`` in ``bundle.toml``); not one that evaluations play.
     """
 
     attempts: int = 3
@@ -55,6 +57,7 @@ class LoopOptions:
     context: str = "conversation"
     step_options: Mapping[str, Any] = field(default_factory=dict)
     bundle: Path | None = None
+    draw_seeds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -289,6 +292,11 @@ def _loop_config(shared: Shared, loop: LoopOptions, steps: StepOptions | None, t
         "call_timeout": shared.call_timeout,
         "connect_timeout": shared.connect_timeout,
         "steps": list(tasks.steps),
+        "draw_seeds": [
+            split
+            for split in loop.draw_seeds
+            if tasks.splits.get(split) and all(task.draw_seeds for task in tasks.splits[split])
+        ],
         "traces": loop.traces,
         **({} if steps is None else {name: _literal(value) for name, value in asdict(steps).items()}),
     }

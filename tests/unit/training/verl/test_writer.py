@@ -143,6 +143,7 @@ class TestWhatIsWritten:
                 "call_timeout": 4.5,
                 "connect_timeout": 3,
                 "steps": ["answer-1", "answer-2"],
+                "draw_seeds": [],
                 "traces": "runs/x/traces",
             }
         ]
