@@ -59,9 +59,10 @@ vllm-venv: # the environment of vllm-test: 4 GB, and cached like .venv
 vllm-test: vllm-venv tokenizer ## verl's own vLLM rollout on the CPU, through our loop (not part of `make test`)
 	timeout --foreground -s INT -k 60 2400 $(VLLM)/python -m pytest tests/vllm
 
-bench: venv ## our server against OpenEnv's, and how long credit takes
+bench: venv ## our server against OpenEnv's, how long credit takes, what shared prompts save
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/credit.py
+	$(BIN)/python benchmarks/prefill.py
 
 clean: ## remove the environments, caches and build outputs (runs/ stays)
 	rm -rf .venv .venv-vllm .venv.lock .venv-vllm.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
