@@ -10,11 +10,11 @@ from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.training.rollout import Played
 from agent_env.training.step_fit import Fitted
+from agent_env.training.step_game import Outcome
+from agent_env.training.step_moves import Move
 from agent_env.training.step_options import StepOptions
 from agent_env.training.traces import TraceStep
 from agent_env.training.verl.step_fields import StepFields
-from agent_env.training.verl.step_game import Outcome
-from agent_env.training.verl.step_moves import Move
 
 
 @dataclass(frozen=True)

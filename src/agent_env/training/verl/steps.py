@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
@@ -18,16 +19,18 @@ from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.errors import PromptTooLong, RolloutFailed
 from agent_env.step_prompt import StepPrompt, View
-from agent_env.training.memory import Memory, PastStep, memory_of
+from agent_env.training.memory import memory_of
 from agent_env.training.rollout import play
 from agent_env.training.sessions import Session, Shared
-from agent_env.training.step_fit import Fitted, fitted
+from agent_env.training.step_fit import Fitted
+from agent_env.training.step_game import Game
 from agent_env.training.step_options import StepOptions
+from agent_env.training.step_player import StepPlayer, messages_of
+from agent_env.training.verl.attempt import warn_once
 from agent_env.training.verl.episodes import episode_seed, score_info, seed_of, seeded, while_open
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import Row
-from agent_env.training.verl.step_game import Game
-from agent_env.training.verl.step_moves import TextReader, reader_of
+from agent_env.training.verl.step_readers import TextReader, reader_of
 from agent_env.training.verl.step_rows import PlayedEpisode, PlayedStep, ended, outputs
 
 
@@ -136,24 +139,22 @@ class AgentEnvStepLoop(AgentLoopBase):
         self._row.check_served(session, self._shared.url)
         offered = frozenset(tool["function"]["name"] for tool in self._row.tools)
         self._sessions.append(session)
-        self._game = game = Game(session, offered, self.rollout_config.multi_turn.max_parallel_calls, self._shared.url)
+        most_calls = self.rollout_config.multi_turn.max_parallel_calls
+        self._game = game = Game(session, offered, most_calls, partial(warn_once, self._shared.url))
+        player = StepPlayer(game, self._options, self._template, self._new_memory(), self._by_text)
         steps: list[PlayedStep] = []
         self._played = steps
-        memory = self._new_memory()
-        over = False
-        while not over and len(steps) < self._options.max_steps:
-            prompt = await self._prompt(game, len(steps) + 1, memory)
+        while player.goes_on:
+            prompt = await self._prompt(player)
             started = time.monotonic()
             generated = await while_open(session, self._generate(prompt.prompt_ids, sampling_params))
             model_seconds = time.monotonic() - started
             move = await self._reader.read(generated.token_ids)
-            seen, state = game.seen, game.state
-            env_before = session.env_seconds
-            outcome = await game.play(move)
-            env_seconds = session.env_seconds - env_before
+            state, env_before = game.state, session.env_seconds
+            outcome = await player.play(move)
             steps.append(
                 PlayedStep(
-                    len(steps) + 1,
+                    player.steps,
                     prompt,
                     self._template.render(prompt.view),
                     generated,
@@ -162,41 +163,20 @@ class AgentEnvStepLoop(AgentLoopBase):
                     state,
                     game.state,
                     model_seconds,
-                    env_seconds,
+                    session.env_seconds - env_before,
                 )
             )
-            thought = move.thought if self._options.remember_thoughts else ""
-            memory.add(PastStep(len(steps), seen, move.action, outcome.text, thought))
-            over = session.ended is not None or (self._by_text and (outcome.terminated or outcome.truncated))
         if session.ended is None:
             await session.finish(steps[-1].move.reply)
-        return ended(steps, game.success, over=over)
+        return ended(steps, game.success, over=player.over)
 
-    async def _prompt(self, game: Game, number: int, memory: Memory) -> Fitted:
-        view = View(
-            task=game.session.prompt,
-            observation=game.seen,
-            step=number,
-            max_steps=self._options.max_steps,
-            actions=game.actions,
-            note=game.note,
-            text_actions=self._by_text,
-        )
-        system_prompt = game.session.system_prompt
+    async def _prompt(self, player: StepPlayer) -> Fitted:
         try:
-            return await fitted(
-                view,
-                memory,
-                self.rollout_config.prompt_length,
-                lambda view: self._build(system_prompt, view),
-                self._size,
-            )
+            return await player.prompt(self.rollout_config.prompt_length, self._tokenize, self._size)
         except PromptTooLong as error:
             raise self._too_long(error) from None
 
-    async def _build(self, system_prompt: str, view: View) -> list[int]:
-        system = [{"role": "system", "content": system_prompt}] if system_prompt else []
-        messages = [*system, {"role": "user", "content": self._template.render(view)}]
+    async def _tokenize(self, messages: list[dict[str, Any]]) -> list[int]:
         assert self._row is not None
         tools = None if self._by_text else list(self._row.tools)
         return list(await self.ct_build_initial_tokens(messages, tools=tools))
@@ -206,7 +186,8 @@ class AgentEnvStepLoop(AgentLoopBase):
         system_prompt = "\n".join(str(m["content"]) for m in raw_prompt if m["role"] == "system")
         task = str(raw_prompt[-1]["content"])
         view = View(task, "", 1, self._options.max_steps, text_actions=self._by_text)
-        tokens, limit = len(await self._build(system_prompt, view)), self.rollout_config.prompt_length
+        messages = messages_of(system_prompt, self._template.render(view))
+        tokens, limit = len(await self._tokenize(messages)), self.rollout_config.prompt_length
         if tokens > limit:
             raise self._too_long(
                 PromptTooLong(f"step 1: the prompt has {tokens} tokens before anything is seen, over {limit}")
@@ -250,7 +231,7 @@ class AgentEnvStepLoop(AgentLoopBase):
         return {
             "steps": tuple(step.traced() for step in steps),
             "calls": self._game.calls,
-            "seed": seed_of(self._game.session),
+            "seed": seed_of(self._sessions[-1]),
             "turns": self._game.turns,
             "prompt_tokens": sum(len(step.prompt.prompt_ids) for step in steps),
             "response_tokens": sum(len(step.generated.token_ids) for step in steps),

@@ -1,16 +1,39 @@
-"""An open session as the step layout plays it: what is seen now, and what a move makes of it."""
+"""An episode as the step layout plays it: what is seen now, and what a move makes of it. Knows no trainer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from agent_env.observation import Observation
 from agent_env.training.actions import ACT
-from agent_env.training.sessions import END_TURN, Answer, Ended, Session
-from agent_env.training.verl.attempt import warn_once
-from agent_env.training.verl.step_moves import Call, Move
+from agent_env.training.sessions import END_TURN, Answer, Ended, NextTurn
+from agent_env.training.step_moves import Call, Move
+
+Warn = Callable[[str, str, str], None]
+"""Told of a tool, in a word what is to be warned of, and the warning."""
+
+
+class Playable(Protocol):
+    """What an episode is played on: a `Session`, or what behaves like one.
+
+    Attributes:
+        prompt, system_prompt: of the open turn.
+        observation: the first one, a dict with the fields of `agent_env.Observation`; None if there is none.
+        ended: the episode's end once it came.
+    """
+
+    prompt: str
+    system_prompt: str
+    observation: dict[str, Any] | None
+    ended: Ended | None
+
+    async def call(self, name: str, arguments: Any) -> Answer:
+        """Call a tool."""
+
+    async def end_turn(self, response: str) -> NextTurn | Ended:
+        """End the open turn; `prompt` is then the next one's."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +61,7 @@ class Game:
         session: just reset.
         offered: names of the tools that the model is shown, ``end_turn`` among them if it is.
         most_calls: of one message that are made.
-        url: of the server, for the warnings.
+        warn: told of what the model cannot be shown.
 
     Attributes:
         seen: text of what the environment shows now.
@@ -50,9 +73,11 @@ class Game:
         calls: made so far.
     """
 
-    def __init__(self, session: Session, offered: frozenset[str], most_calls: int, url: str) -> None:
+    def __init__(
+        self, session: Playable, offered: frozenset[str], most_calls: int, warn: Warn = lambda tool, about, text: None
+    ) -> None:
         self.session = session
-        self._offered, self._most_calls, self._url = offered, most_calls, url
+        self._offered, self._most_calls, self._warn = offered, most_calls, warn
         self.note = ""
         self.success: bool | None = None
         self.turns, self.calls = 1, 0
@@ -97,7 +122,7 @@ class Game:
         answer = await self.session.call(call.name, call.arguments)
         if answer.images:
             text = f"{call.name} answered with images: this loop shows the model an answer's text alone"
-            warn_once(self._url, call.name, "images", text)
+            self._warn(call.name, "images", text)
         return answer
 
     async def _end_turn(self, response: str) -> Outcome:
