@@ -20,7 +20,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_env import rewards
 from agent_env.environment import Environment
@@ -102,6 +102,16 @@ class Bundle:
             problems.append(Problem("", f"split {split!r} of bundle {self.name!r} has no task to demonstrate"))
         problems.settle()
         return tasks or ()
+
+    @property
+    def step_layout(self) -> dict[str, Any]:
+        """What this bundle says of the step layout, under the names of its options; None for what it leaves open."""
+        return {
+            "bundle": self.name,
+            "step_prompt": self.step_prompt,
+            "memory": self.steps.memory,
+            "max_steps": self.steps.max_steps,
+        }
 
     def toolset(self, task: Task) -> Toolset:
         """The tools `task` is played with."""

@@ -17,6 +17,7 @@ from agent_env.episode import Ended, Episode
 from agent_env.errors import EpisodeError
 from agent_env.observation import Observation
 from agent_env.task import Task, Turn
+from agent_env.tools import ToolResult
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ Demonstrator: TypeAlias = Callable[[Turn, random.Random, float], Play]
 
 @dataclass(frozen=True)
 class PlayedMove:
-    """Calls made at once, and the text that answered each."""
+    """Calls made at once, and what answered each."""
 
     calls: tuple[Call, ...]
-    answers: tuple[str, ...]
+    answers: tuple[ToolResult, ...]
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,9 @@ async def _play_turn(episode: Episode, script: Play, first: str) -> tuple[list[P
             answers = [first]
             continue
         calls = [move] if isinstance(move, Call) else move
-        answers = [(await episode.call(call.name, call.arguments)).text for call in calls]
-        moves.append(PlayedMove(tuple(calls), tuple(answers)))
+        results = [await episode.call(call.name, call.arguments) for call in calls]
+        answers = [result.text for result in results]
+        moves.append(PlayedMove(tuple(calls), tuple(results)))
     script.close()
     return moves, move.text
 

@@ -5,6 +5,7 @@ import pytest
 from agent_env import Call, Episode, EpisodeError, Look, Reply, load_bundle
 from agent_env.demonstrator import PlayedMove, play
 from agent_env.hosting.local import LocalHandle
+from agent_env.tools import ToolResult
 from support.bundles import ENV, jsonl, task, write_bundle
 
 TURNS = [{"id": f"t{i}", "prompt": "?", "verifier": {"type": "env"}} for i in (1, 2)]
@@ -28,9 +29,9 @@ def adds(turn, rng, error_rate):
 async def test_a_play_is_recorded_turn_by_turn(episode):
     played = await play(episode, adds, random.Random(1), 0.25)
     first, second = played.turns
-    shown = ("The counter shows 2.", "The counter shows 5.")
+    shown = (ToolResult("The counter shows 2."), ToolResult("The counter shows 5."))
     assert first.moves == (PlayedMove((Call("add", {"amount": 2}), Call("add", {"amount": 3})), shown),)
-    assert first.reply == " ".join(shown)
+    assert first.reply == "The counter shows 2. The counter shows 5."
     assert (second.turn.id, second.moves, second.reply) == ("t2", (), f"{random.Random(1).random():.3f} 0.25")
     assert (played.task.id, played.observation.text) == ("t1", "The counter shows 0.")
     assert (played.ended.reward, played.ended.scores) == (1.0, {"t1": 1.0, "t2": 1.0})

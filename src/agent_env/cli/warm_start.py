@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from agent_env.bundle import Bundle
+    from agent_env.training.step_options import StepOptions
 
 
 def command(
@@ -17,6 +22,12 @@ def command(
     ] = 0.3,
     steps: Annotated[int, typer.Option(min=1, help="Steps of supervised learning.")] = 300,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
+    context: Annotated[
+        str, typer.Option(metavar="conversation|steps", help="As the model is to be trained (see agent-env train).")
+    ] = "conversation",
+    step: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the step layout, as for agent-env train.")
+    ] = None,
 ) -> None:
     """Teach a small Qwen3-architecture model to play BUNDLE from its demonstrator, and write it to OUT."""
     from agent_env.bundle import load_bundle
@@ -30,6 +41,7 @@ def command(
         loaded = problems.of(lambda: load_bundle(bundle))
         if loaded is not None:
             problems.of(lambda: loaded.to_demonstrate(split))
+        layout = problems.of(lambda: _layout(context, tuple(step or ()), loaded))
         problems.settle()
         assert loaded is not None
         try:
@@ -38,9 +50,27 @@ def command(
             raise MissingExtra("cpu", error.name or "torch") from error
         with progress_bars() as progress:
             made = warm_start(
-                loaded, out, split=split, error_rate=error_rate, steps=steps, seed=seed, progress=progress
+                loaded,
+                out,
+                split=split,
+                layout=layout,
+                error_rate=error_rate,
+                steps=steps,
+                seed=seed,
+                progress=progress,
             )
     print(
         f"wrote a model of {made.parameters:,} parameters and {made.vocabulary} tokens to {out}\n"
         f"it learned from {made.plays} plays with a mean reward of {made.demonstrated:.3f}; loss {made.loss:.3f}"
     )
+
+
+def _layout(context: str, step: Sequence[str], bundle: Bundle | None) -> StepOptions | None:
+    """The options of the step layout; None for a conversation. Raises InputError with all that cannot be used."""
+    from agent_env.training.step_layout import combined
+    from agent_env.training.step_options import parse_options
+    from agent_env.training.verl.writer import check_context
+
+    own = parse_options(step)
+    check_context(context, own)
+    return None if context != "steps" or bundle is None else combined([bundle.step_layout], own, bundle.path)

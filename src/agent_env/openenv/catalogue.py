@@ -75,15 +75,7 @@ class Catalogue:
         self.name = "-".join(dict.fromkeys(bundle.name for bundle in bundles))
         self.description = " / ".join(dict.fromkeys(bundle.description for bundle in bundles if bundle.description))
         self.hosts = tuple(hosts.values())
-        self.step_layouts = [
-            {
-                "bundle": bundle.name,
-                "step_prompt": bundle.step_prompt,
-                "memory": bundle.steps.memory,
-                "max_steps": bundle.steps.max_steps,
-            }
-            for bundle in bundles
-        ]
+        self.step_layouts = [bundle.step_layout for bundle in bundles]
         self.splits: dict[str, list[Entry]] = {ALL: []}
         self.toolsets: dict[str, Toolset] = {}
         for split, (bundle, members) in tasks.items():

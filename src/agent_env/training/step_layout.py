@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ async def step_options(shared: Shared, own: dict[str, Any], bundle: Path | None 
     """
     async with TaskApi.open(shared) as api:
         layouts = await api.step_layouts()
+    return combined(layouts, own, bundle)
+
+
+def combined(layouts: Sequence[Mapping[str, Any]], own: Mapping[str, Any], bundle: Path | None) -> StepOptions:
+    """A user's own options over what bundles say of the layout (`Bundle.step_layout`) over the defaults.
+
+    Raises:
+        InputError: as `step_options`.
+    """
     said: dict[str, Any] = {}
     for name in ("step_prompt", "memory", "max_steps"):
         values = {json.dumps(layout.get(name)): layout.get(name) for layout in layouts}

@@ -1,12 +1,13 @@
 """The command: what it says and writes, and what it refuses with exit status 2."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.bundles import jsonl, task, write_bundle
+from support.bundles import TOML, jsonl, task, write_bundle
 
 DEMONSTRATOR = """
 from agent_env.demonstrator import Call, Reply
@@ -34,9 +35,26 @@ def test_it_makes_a_model(tmp_path):
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 
+def test_it_makes_a_model_of_the_step_layout_with_the_bundles_options(tmp_path):
+    files = {
+        "demonstrator.py": DEMONSTRATOR,
+        "bundle.toml": TOML + '[steps]\nmemory = "none"\nmax_steps = 1\n',
+        "step_prompt.md": "{{ memory }}{{ observation }} {{ steps_left }}",
+    }
+    bundle = write_bundle(tmp_path / "counter", files)
+    run = warm_start(bundle, tmp_path / "model", "--steps", 1, "--context", "steps")
+    assert run.returncode == 0, run.stderr
+    record = json.loads((tmp_path / "model" / "warm_start.json").read_text())
+    assert (record["context"], record["plays"], record["samples"]) == ("steps", 32, 32)  # of two steps, one
+
+
 @pytest.mark.parametrize(
     ("files", "arguments", "message"),
     [
+        ({}, ("--context", "chat"), "--context: expected conversation or steps, got 'chat'"),
+        ({}, ("--step", "memory=none"), "--step memory: is of the step layout, and this is a conversation"),
+        ({}, ("--context", "steps", "--step", "memory=all"), "memory: there is no memory 'all'"),
+        ({"bundle.toml": TOML + '[steps]\nmemory = "all"\n'}, ("--context", "steps"), "there is no memory 'all'"),
         ({}, (), "bundle 'counter' has no demonstrator.py"),
         ({"demonstrator.py": DEMONSTRATOR}, ("--split", "test"), "bundle 'counter' has no split 'test'"),
         ({"bundle.toml": "name = "}, (), "bundle.toml:1: not TOML"),

@@ -7,8 +7,6 @@ the model speaks, its end token included.
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +14,11 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast
 
 from agent_env.bundle import Bundle
-from agent_env.demonstrator import Call, Demonstration, PlayedTurn, play
-from agent_env.episode import Episode
-from agent_env.hosting.local import LocalHandle
+from agent_env.demonstrator import Call, Demonstration, PlayedTurn
 from agent_env.task import Task
 from agent_env.training.sessions import END_TURN
 from agent_env.training.tasks import END_TURN_TOOL, Progress
+from agent_env.training.tiny.plays import plays
 
 Json = dict[str, Any]
 
@@ -47,36 +44,20 @@ class Tokens:
 def demonstrate(
     bundle: Bundle, split: str, *, times: int, error_rate: float, seed: int, progress: Progress
 ) -> list[Conversation]:
-    """The demonstrator's plays of every task of a split, `times` each. The same seed gives the same plays.
-
-    Raises:
-        InputError: the bundle has no demonstrator, no such split, or no task in it.
-        EpisodeError: the environment or the demonstrator failed.
-    """
-    tasks = bundle.to_demonstrate(split)
-
-    async def play_all() -> list[Conversation]:
-        rng, played = random.Random(f"plays {seed}"), []
-        for number in range(times):
-            for place, task in enumerate(tasks):
-                played.append(await _played(bundle, task, rng, error_rate))
-                progress("demonstrating", number * len(tasks) + place + 1, times * len(tasks))
-        return played
-
-    return asyncio.run(play_all())
+    """The demonstrator's plays of every task of a split as conversations; arguments and errors are those of `plays`."""
+    played = plays(bundle, split, times=times, error_rate=error_rate, seed=seed, progress=progress)
+    return [conversation_of(bundle, play) for play in played]
 
 
-async def _played(bundle: Bundle, task: Task, rng: random.Random, error_rate: float) -> Conversation:
-    assert bundle.demonstrator is not None
-    episode = Episode(bundle, task, LocalHandle(bundle))
-    try:
-        demonstration = await play(episode, bundle.demonstrator, rng, error_rate)
-    finally:
-        await episode.close()
+def conversation_of(bundle: Bundle, play: Demonstration) -> Conversation:
+    """A play as a conversation."""
+    return Conversation(play.task.id, tuple(_messages(play)), tools_of(bundle, play.task), play.ended.reward)
+
+
+def tools_of(bundle: Bundle, task: Task) -> tuple[Json, ...]:
+    """The tools that a model playing a task is shown, in OpenAI's format."""
     tools = tuple(tool.openai() for tool in bundle.toolset(task).tools)
-    if len(task.turns) > 1:
-        tools = (*tools, END_TURN_TOOL)
-    return Conversation(task.id, tuple(_messages(demonstration)), tools, demonstration.ended.reward)
+    return tools if len(task.turns) == 1 else (*tools, END_TURN_TOOL)
 
 
 def _messages(demonstration: Demonstration) -> list[Json]:
@@ -92,16 +73,17 @@ def _messages(demonstration: Demonstration) -> list[Json]:
 def _turn(played: PlayedTurn, following: PlayedTurn | None) -> list[Json]:
     messages: list[Json] = []
     for move in played.moves:
-        messages.append(_calling(*move.calls))
-        messages += [{"role": "tool", "content": answer} for answer in move.answers]
+        messages.append(calling(*move.calls))
+        messages += [{"role": "tool", "content": answer.text} for answer in move.answers]
     if following is None:
         return [*messages, {"role": "assistant", "content": played.reply}]
     # The next turn's prompt comes back as the answer to the call that ends this one.
-    ending = _calling(Call(END_TURN, {"response": played.reply}))
+    ending = calling(Call(END_TURN, {"response": played.reply}))
     return [*messages, ending, {"role": "tool", "content": following.turn.prompt}]
 
 
-def _calling(*calls: Call) -> Json:
+def calling(*calls: Call) -> Json:
+    """The assistant's message that makes calls at once."""
     written = [{"type": "function", "function": {"name": c.name, "arguments": c.arguments}} for c in calls]
     return {"role": "assistant", "content": "", "tool_calls": written}
 

@@ -10,11 +10,14 @@ from agent_env.training.tiny.tokenizer import number_of
 _HIDDEN = 128
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
+def new_model(tokenizer: PreTrainedTokenizerFast, seed: int, *, spread: float = 0.02) -> Qwen3ForCausalLM:
     """A model with fresh float32 weights, one embedding a token of `tokenizer`. The same seed gives the same weights.
 
     The embeddings of numbers start from a smooth code, so that 7 lies between 6 and 8 before the first step: values
     compared with each other are what a small model learns last from a blank start.
+
+    Args:
+        spread: standard deviation of the fresh weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -28,6 +31,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM
                 num_key_value_heads=2,
                 head_dim=32,
                 max_position_embeddings=4096,
+                initializer_range=spread,
                 tie_word_embeddings=True,
                 bos_token_id=None,
                 eos_token_id=tokenizer.eos_token_id,

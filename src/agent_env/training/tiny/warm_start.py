@@ -3,6 +3,8 @@
 Supervised learning on the tokens the model itself would say. What it is taught is how a rollout goes (which tools,
 when, in what form) and a way to play that leaves room: the demonstrator errs at a given rate, so the model's reward
 starts well above chance and well below what the task allows, which is where reinforcement learning begins.
+
+A play is one sample in the conversation layout; in the step layout each of its steps is one.
 """
 
 from __future__ import annotations
@@ -15,26 +17,50 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
-from transformers import DynamicCache, Qwen3ForCausalLM
+from transformers import DynamicCache, PreTrainedTokenizerFast, Qwen3ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from agent_env.bundle import Bundle
+from agent_env.demonstrator import Demonstration
 from agent_env.errors import InputError
 from agent_env.training.folder import replacing
+from agent_env.training.step_options import StepOptions
 from agent_env.training.tasks import Progress
-from agent_env.training.tiny.conversations import Tokens, demonstrate, text_of, tokens_of
+from agent_env.training.tiny.conversations import Conversation, Tokens, conversation_of, text_of, tokens_of
 from agent_env.training.tiny.model import new_model
+from agent_env.training.tiny.plays import plays
+from agent_env.training.tiny.steps import demonstrated_steps
 from agent_env.training.tiny.tokenizer import blank_tokenizer, learn_tokenizer
 
-BATCH = 16  # conversations a step
-PARTS = 2  # of a step's conversations, each computed by a thread of its own
-PLAYS = 1600  # over all tasks, about: in the default number of steps each is seen three times
+PARTS = 2  # of a step's samples, each computed by a thread of its own
 READ = 400  # conversations the tokenizer is learned from
-PEAK = 3e-3  # learning rate, reached after _RISE steps and falling to a tenth of it along a cosine
 RECORD = "warm_start.json"
 _RISE = 20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What differs between the layouts.
+
+    Args:
+        plays: over all tasks, about.
+        batch: samples a step: whole conversations, or single steps, which are short.
+        peak: learning rate, reached after `_RISE` steps and falling to a tenth of it along a cosine.
+        spread: of the model's fresh weights. At this width, with tied embeddings, single steps are learned far faster
+            from a wide one.
+    """
+
+    plays: int
+    batch: int
+    peak: float
+    spread: float
+
+
+CONVERSATION = Sizes(plays=1600, batch=16, peak=3e-3, spread=0.02)  # each play is seen three times
+STEPS = Sizes(plays=800, batch=32, peak=1e-3, spread=0.08)
 
 
 @dataclass(frozen=True)
@@ -48,10 +74,12 @@ class WarmStart:
 
     bundle: str
     split: str
+    context: Literal["conversation", "steps"]
     error_rate: float
     steps: int
     seed: int
     plays: int
+    samples: int
     vocabulary: int
     parameters: int
     demonstrated: float
@@ -63,6 +91,7 @@ def warm_start(
     out: Path,
     *,
     split: str = "train",
+    layout: StepOptions | None = None,
     error_rate: float = 0.3,
     steps: int = 300,
     seed: int = 0,
@@ -73,24 +102,18 @@ def warm_start(
     The same arguments give the same files, bit for bit, on one machine.
 
     Args:
+        layout: the step layout's options, for a model that plays in it; None for one that plays in a conversation.
         error_rate: 0..1, handed to the demonstrator.
 
     Raises:
         InputError: there is nothing to learn from, or `out` cannot be written.
         EpisodeError: the environment or the demonstrator failed.
     """
-    times = math.ceil(min(PLAYS, steps * BATCH) / len(bundle.to_demonstrate(split)))
-    conversations = demonstrate(
-        bundle,
-        split,
-        times=times,
-        error_rate=error_rate,
-        seed=seed,
-        progress=progress,
-    )
-    blank = blank_tokenizer()
-    tokenizer = learn_tokenizer([text_of(conversation, blank) for conversation in conversations[:READ]])
-    model = new_model(tokenizer, seed)
+    size = CONVERSATION if layout is None else STEPS
+    times = math.ceil(min(size.plays, steps * size.batch) / len(bundle.to_demonstrate(split)))
+    played = plays(bundle, split, times=times, error_rate=error_rate, seed=seed, progress=progress)
+    tokenizer, conversations = taught(bundle, played, layout)
+    model = new_model(tokenizer, seed, spread=size.spread)
     samples = tokens_of(conversations, tokenizer)
     for conversation, tokens in zip(conversations, samples, strict=True):
         if len(tokens.ids) > model.config.max_position_embeddings:
@@ -99,18 +122,22 @@ def warm_start(
                 f"{model.config.max_position_embeddings}: shorten its prompts or the tools' answers"
             )
     with _one_thread_each():
-        losses = list(learn(model, samples, steps=steps, seed=seed, progress=progress))
+        losses = list(
+            learn(model, samples, steps=steps, batch=size.batch, peak=size.peak, seed=seed, progress=progress)
+        )
     last = losses[-max(1, steps // 10) :]
     made = WarmStart(
         bundle=bundle.name,
         split=split,
+        context="conversation" if layout is None else "steps",
         error_rate=error_rate,
         steps=steps,
         seed=seed,
-        plays=len(conversations),
+        plays=len(played),
+        samples=len(samples),
         vocabulary=len(tokenizer),
         parameters=sum(weights.numel() for weights in model.parameters()),
-        demonstrated=sum(conversation.reward for conversation in conversations) / len(conversations),
+        demonstrated=sum(play.ended.reward for play in played) / len(played),
         loss=sum(last) / len(last),
     )
     disable_progress_bar()  # of writing: it takes no time worth one
@@ -119,6 +146,20 @@ def warm_start(
         model.save_pretrained(folder)
         (folder / RECORD).write_text(json.dumps(asdict(made), indent=2) + "\n", encoding="utf-8")
     return made
+
+
+def taught(
+    bundle: Bundle, played: Sequence[Demonstration], layout: StepOptions | None
+) -> tuple[PreTrainedTokenizerFast, list[Conversation]]:
+    """A tokenizer learned from what was played, and what a model is taught of it."""
+    blank = blank_tokenizer()
+    if layout is None:
+        conversations = [conversation_of(bundle, play) for play in played]
+        return learn_tokenizer([text_of(conversation, blank) for conversation in conversations[:READ]]), conversations
+    # Read whole, then as the tokenizer learned from that makes them fit.
+    whole = demonstrated_steps(bundle, played[:READ], layout, blank)
+    tokenizer = learn_tokenizer([text_of(step, blank) for step in whole[:: math.ceil(len(whole) / READ)]])
+    return tokenizer, demonstrated_steps(bundle, played, layout, tokenizer)
 
 
 @contextlib.contextmanager
@@ -133,29 +174,36 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def learn(
-    model: Qwen3ForCausalLM, samples: Sequence[Tokens], *, steps: int, seed: int, progress: Progress
+    model: Qwen3ForCausalLM,
+    samples: Sequence[Tokens],
+    *,
+    steps: int,
+    batch: int,
+    peak: float,
+    seed: int,
+    progress: Progress,
 ) -> Iterator[float]:
-    """Train a model on what is said in `samples`, `BATCH` of them a step; yields each step's loss, nats a token.
+    """Train a model on what is said in `samples`, `batch` of them a step; yields each step's loss, nats a token.
 
-    A step's conversations are computed in `PARTS`, side by side: always so many, and added up in their order, so that
+    A step's samples are computed in `PARTS`, side by side: always so many, and added up in their order, so that
     the same model comes out on every number of cores.
     """
     order = _shuffled(samples, random.Random(f"order {seed}"))
     shared = shared_start(samples)
     weights = list(model.parameters())
-    optimizer = torch.optim.AdamW(weights, lr=PEAK, betas=(0.9, 0.95), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(weights, lr=peak, betas=(0.9, 0.95), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
 
-    def part(batch: Sequence[Tokens]) -> tuple[float, tuple[torch.Tensor, ...]]:
-        loss = cross_entropy(model, batch, shared)
+    def part(drawn: Sequence[Tokens]) -> tuple[float, tuple[torch.Tensor, ...]]:
+        loss = cross_entropy(model, drawn, shared)
         return loss.item(), torch.autograd.grad(loss, weights)
 
     model.train()
     with ThreadPoolExecutor(PARTS) as pool:
         for step in range(steps):
-            batch = [next(order) for _ in range(BATCH)]
-            said = sum(sum(sample.mask) for sample in batch)
-            parts = list(pool.map(part, [batch[number::PARTS] for number in range(PARTS)]))
+            drawn = [next(order) for _ in range(batch)]
+            said = sum(sum(sample.mask) for sample in drawn)
+            parts = list(pool.map(part, [drawn[number::PARTS] for number in range(PARTS)]))
             for place, weight in enumerate(weights):
                 weight.grad = sum((gradients[place] for _, gradients in parts[1:]), parts[0][1][place]) / said
             torch.nn.utils.clip_grad_norm_(weights, 1.0)

@@ -30,7 +30,7 @@ async def demonstrated(index, error_rate, seed=0):
 async def test_it_plays_a_day():
     (turn,) = (await demonstrated(0, error_rate=0.0)).turns
     forecast, submission = turn.moves
-    assert submission.calls[0].arguments == {"plan": cheap_and_dear(forecast.answers[0])}
+    assert submission.calls[0].arguments == {"plan": cheap_and_dear(forecast.answers[0].text)}
     assert turn.reply == "done"
 
 

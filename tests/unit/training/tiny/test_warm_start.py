@@ -9,10 +9,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agent_env import load_bundle
 from agent_env.errors import InputError
+from agent_env.training.step_options import StepOptions
 from agent_env.training.tiny.conversations import Tokens
 from agent_env.training.tiny.model import new_model
 from agent_env.training.tiny.tokenizer import learn_tokenizer
-from agent_env.training.tiny.warm_start import BATCH, PLAYS, cross_entropy, learn, shared_start, warm_start
+from agent_env.training.tiny.warm_start import CONVERSATION, STEPS, cross_entropy, learn, shared_start, warm_start
 from support.bundles import TOML, jsonl, task, write_bundle
 
 DEMONSTRATOR = """
@@ -54,12 +55,12 @@ def test_the_record_beside_the_model(bundle, tmp_path):
     record = json.loads((tmp_path / "out" / "warm_start.json").read_text())
     assert record == vars(made)
     assert (record["bundle"], record["split"], record["steps"], record["seed"]) == ("counter", "train", 3, 1)
-    assert record["demonstrated"] == 1.0
+    assert (record["context"], record["samples"], record["demonstrated"]) == ("conversation", 50, 1.0)
     assert record["plays"] == 50  # 3 steps of 16 conversations, from 10 tasks as often as it takes
     assert record["vocabulary"] == len(AutoTokenizer.from_pretrained(tmp_path / "out"))
     assert told[-1] == ("learning", 3, 3)
     assert ("demonstrating", 50, 50) in told
-    assert PLAYS > 10 * BATCH
+    assert CONVERSATION.plays > 10 * CONVERSATION.batch
 
 
 def test_it_learns_the_demonstrators_ways(bundle, tmp_path):
@@ -77,6 +78,34 @@ def test_it_learns_the_demonstrators_ways(bundle, tmp_path):
     ids = tokenizer(prompt, return_tensors="pt")
     said = model.generate(**ids, do_sample=False, max_new_tokens=40)[0, ids["input_ids"].shape[1] :]
     assert tokenizer.decode(said) == '<tool_call>\n{"name": "add", "arguments": {"amount": 5}}\n</tool_call><|im_end|>'
+
+
+def test_the_step_layout_is_learned_step_by_step(bundle, tmp_path):
+    made = warm_start(bundle, tmp_path / "out", layout=StepOptions(memory="none"), steps=60, error_rate=0.0)
+    assert (made.context, made.plays, made.samples) == ("steps", STEPS.plays, 2 * STEPS.plays)
+    assert made.loss < 0.1
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    tools = [tool.openai() for tool in bundle.toolset(bundle.tasks("train")[0]).tools]
+
+    def answer(left, shown):
+        content = f"Bring the counter to 5.\n\nThe counter shows {shown}.\n\nSteps left: {left}"
+        messages = [{"role": "user", "content": content}]
+        prompt = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=True)
+        ids = tokenizer(prompt, return_tensors="pt")
+        said = model.generate(**ids, do_sample=False, max_new_tokens=40)[0, ids["input_ids"].shape[1] :]
+        return tokenizer.decode(said)
+
+    assert answer(50, 0) == '<tool_call>\n{"name": "add", "arguments": {"amount": 5}}\n</tool_call><|im_end|>'
+    assert answer(49, 5) == "done<|im_end|>"
+
+
+def test_the_same_seed_gives_the_same_files_in_the_step_layout(bundle, tmp_path):
+    for name, seed in (("one", 7), ("same", 7), ("other", 8)):
+        warm_start(bundle, tmp_path / name, layout=StepOptions(), steps=2, error_rate=0.5, seed=seed)
+    one, same, other = (digests(tmp_path / name) for name in ("one", "same", "other"))
+    assert one == same
+    assert one["model.safetensors"] != other["model.safetensors"]
 
 
 def test_computing_the_shared_start_once_changes_nothing():
@@ -106,14 +135,14 @@ def test_computing_the_shared_start_once_changes_nothing():
 
 def test_a_step_in_parts_is_the_step_of_the_whole_batch():
     # Parts that say different amounts: each token of the batch weighs the same all the same.
-    samples = [Tokens(tuple(range(7, 11 + n)), (False,) * 3 + (True,) * (n + 1)) for n in range(BATCH)]
+    samples = [Tokens(tuple(range(7, 11 + n)), (False,) * 3 + (True,) * (n + 1)) for n in range(16)]
     whole = new_model(learn_tokenizer(["x"]), seed=0)
-    mean = cross_entropy(whole, samples, 0) / sum(n + 1 for n in range(BATCH))
+    mean = cross_entropy(whole, samples, 0) / sum(n + 1 for n in range(16))
     mean.backward()
     torch.nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
     model = new_model(learn_tokenizer(["x"]), seed=0)
     told = []
-    (loss,) = learn(model, samples, steps=1, seed=0, progress=lambda *step: told.append(step))
+    (loss,) = learn(model, samples, steps=1, batch=16, peak=1e-3, seed=0, progress=lambda *step: told.append(step))
     assert loss == pytest.approx(mean.item(), abs=1e-5)
     assert told == [("learning", 1, 1)]
     for ours, theirs in zip(model.parameters(), whole.parameters(), strict=True):
