@@ -54,8 +54,12 @@ def test_the_loops_tools_are_read_when_it_runs():
     assert "self.tool_schemas" in source(ToolAgentLoop.run)
     assert "self.tool_parser.extract_tool_calls(" in source(ToolAgentLoop._handle_generating_state)
     text = source(ToolAgentLoop.__init__)
-    for attribute in ("tool_parser", "tool_parser_name", "max_tool_response_length", "prompt_length"):
+    limits = ("max_tool_response_length", "max_parallel_calls", "prompt_length", "response_length")
+    for attribute in ("tool_parser", "tool_parser_name", *limits):
         assert re.search(rf"self\.{attribute} = ", text)
+    assert "agent_data.tool_calls[: self.max_parallel_calls]" in source(ToolAgentLoop._handle_processing_tools_state)
+    for attribute in ("tokenizer", "rollout_config", "server_manager"):
+        assert re.search(rf"self\.{attribute} = ", source(AgentLoopBase.__init__))
 
 
 def test_a_tool_is_created_executed_and_read_by_its_typed_schema():
@@ -71,7 +75,8 @@ def test_the_rollouts_state_has_the_lists_the_loop_restores():
     data = AgentData([], [], [], None, None, {}, "id", {})
     for name in ("prompt_ids", "response_ids", "response_mask", "response_logprobs", "messages"):
         assert getattr(data, name) == []
-    assert data.user_turns == 0
+    assert data.tool_calls == []
+    assert (data.user_turns, data.assistant_turns) == (0, 0)
 
 
 def test_outputs_and_calls_have_the_fields_the_loop_sets():

@@ -62,10 +62,12 @@ class AgentEnvAgentLoop(ToolAgentLoop):
       agent_data)`; the last returns (response, reward or None, dict), and the first three return an `AgentState`.
     * It generates through `server_manager.generate(prompt_ids=…, …)`, by keyword, and gets a `TokenOutput`.
     * It reads `tools` (name to an object with ``name``, ``tool_schema``, ``create`` and ``execute``), `tool_schemas`
-      (dicts for the template), `tool_parser` and `tool_parser_name` from the instance when it runs, and cuts answers
-      by `max_tool_response_length`.
+      (dicts for the template), `tool_parser` and `tool_parser_name` from the instance when it runs, cuts answers by
+      `max_tool_response_length` and rows by `response_length`, and runs a message's first `max_parallel_calls` calls.
+      `tokenizer`, `rollout_config` and `server_manager` are there once it is made.
     * `AgentData` has `prompt_ids`, `response_ids` (of the last generation), `response_mask`, `response_logprobs`,
-      `user_turns` and `messages`; verl replaces these lists and does not change them in place, `messages` apart.
+      `tool_calls`, `user_turns`, `assistant_turns` and `messages`; verl replaces these lists and does not change them
+      in place, `messages` apart.
     * `AgentLoopBase.ct_build_initial_tokens` passes the rendered prompt through `_cap_text_prompt_length`.
     * The parsers `hermes` and `qwen3_coder` have `tool_call_start_token` and `tool_call_regex` (see `calls`).
     """
