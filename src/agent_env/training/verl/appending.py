@@ -4,6 +4,7 @@ A rollout is made by appending. verl renders the first prompt, the model's token
 for the tools' answers, and so on; nothing that was said is rendered again. A policy trained so, and then played by
 the template, sees what it was trained on only if the template appends. Templates that cut *thoughts* out of earlier
 messages are common (the policy then plays with less than it was trained with): that is warned of. All else is refused.
+In the step layout each prompt is rendered anew and nothing is appended to it: there, any template will do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _PROMPT, _FIRST, _SECOND = "What is in the red box?", "a feather of an owl", "a 
 """Contents of the user's message and of two tools' answers, to be found again in what is rendered."""
 _ABOUT = "Look into a box."
 _THOUGHT = "<think>\nI should look into it.\n</think>\n\n"
-_TOOLS = "use the template of a model that calls tools"
+_STEPS = "or train step by step, where nothing is appended (--context steps)"
+_TOOLS = f"use the template of a model that calls tools, {_STEPS}"
 
 _TOOL = {
     "type": "function",
@@ -37,18 +39,23 @@ _TOOL = {
 Json = dict[str, Any]
 
 
-def check_appending(tokenizer: Any, template_kwargs: Mapping[str, Any], where: str) -> None:
+def check_appending(
+    tokenizer: Any, template_kwargs: Mapping[str, Any], where: str, *, context: str = "conversation"
+) -> None:
     """Refuse a chat template under which a rollout is not what the template renders; warn if only thoughts differ.
 
     Args:
         tokenizer: with a chat template. Where verl and the model's ``config.json`` are, verl is tried with it, too.
         template_kwargs: verl's ``data.apply_chat_template_kwargs``.
         where: what names the model, for messages.
+        context: the layout; in ``steps`` the template need not append.
 
     Raises:
-        InputError: a template that does not append, or that shows no tool's answer.
+        InputError: a template that does not append or shows no tool's answer, or a tokenizer that verl cannot use.
     """
-    known_to_verl = _check_with_verl(tokenizer, template_kwargs, where)
+    known_to_verl = _check_with_verl(tokenizer, template_kwargs, where, appends=context != "steps")
+    if context == "steps":
+        return
     try:
         prompt, once, twice = _rendered(tokenizer, template_kwargs, "")
         _, thought_once, thought_twice = _rendered(tokenizer, template_kwargs, _THOUGHT)
@@ -60,7 +67,7 @@ def check_appending(tokenizer: Any, template_kwargs: Mapping[str, Any], where: s
         raise InputError(Problem(where, "its chat template does not show a tool's answer", _TOOLS))
     if not _begin_alike(_PROMPT, prompt, once, twice) or not _begin_alike(_FIRST, once, twice):
         what = "its chat template renders a message otherwise once others follow, and a rollout is made by appending"
-        raise InputError(Problem(where, what, "use one that renders each message alike whatever follows it"))
+        raise InputError(Problem(where, what, f"use one that renders each message alike whatever follows it, {_STEPS}"))
     if _ABOUT not in prompt:
         _warn(f"{where}: its chat template shows no tools, so the model knows of them only what the prompts say")
     if not _begin_alike(_FIRST, thought_once, thought_twice):
@@ -112,8 +119,8 @@ def _begin_alike(mark: str, *texts: str) -> bool:
     return len({text.partition(mark)[0] if mark in text else text for text in texts}) == 1
 
 
-def _check_with_verl(tokenizer: Any, template_kwargs: Mapping[str, Any], where: str) -> bool:
-    """Have verl append an answer as a rollout does; whether verl and the model's family are there to do so.
+def _check_with_verl(tokenizer: Any, template_kwargs: Mapping[str, Any], where: str, *, appends: bool) -> bool:
+    """Have verl render a prompt, and append an answer as a rollout does; whether it and the model's family are there.
 
     Raises:
         InputError: it cannot.
@@ -129,16 +136,20 @@ def _check_with_verl(tokenizer: Any, template_kwargs: Mapping[str, Any], where: 
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
     prompt, once, _ = _conversations("")
+    does, fix = "render a prompt", "use the tokenizer and the template that the model came with"
     try:
         builder = create_continuous_token_builder(
             tokenizer, hf_model_type=family, chat_template_kwargs=dict(template_kwargs)
         )
         ids = builder.build_initial_tokens(prompt, tools=[_TOOL])
+        if not appends:
+            return True
+        does, fix = "append a tool's answer to a conversation", f"{fix}, {_STEPS}"
         said = [*ids, *tokenizer.encode(json.dumps({"box": "red"}), add_special_tokens=False), tokenizer.eos_token_id]
         builder.merge_context_tokens(once[:-1], once, said, tools=[_TOOL])
     except Exception as error:  # of a template, a tokenizer or verl: whatever it is, every rollout would meet it
-        what = f"verl cannot append a tool's answer to a conversation of a {family} model with this tokenizer: {error}"
-        raise InputError(Problem(where, what, "use the tokenizer and the template that the model came with")) from error
+        what = f"verl cannot {does} of a {family} model with this tokenizer: {error}"
+        raise InputError(Problem(where, what, fix)) from error
     return True
 
 

@@ -34,6 +34,7 @@ OWNED = {
     "trainer.validation_data_dir": "use --run",
     "trainer.resume_mode": "a run of the same name goes on where it stopped",
     "trainer.resume_from_path": "a run of the same name goes on where it stopped",
+    "trainer.val_only": "use agent-env eval, or add it to the verl command that --dry-run prints",
 }
 """Keys of verl's that have a meaning for the run folder, and what to use instead."""
 
@@ -203,9 +204,10 @@ def checked(options: TrainOptions) -> Plan:
     if recipe is not None and profile is not None and own is not None:
         merged = settings.defaults().over(profile).over(recipe).over(_of_the_run(options, folder)).over(own)
         config = problems.of(lambda: settings.compose(merged))
+        problems.of(lambda: _check_turns(config))
         problems.of(lambda: _check_plugin(merged.env))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
-    problems.of(lambda: check_model(options.model, "--model", kwargs))
+    problems.of(lambda: check_model(options.model, "--model", kwargs, options.layout))
     problems.settle()
     assert merged is not None
     return Plan(options, folder, merged, config)
@@ -249,6 +251,18 @@ def _check_numbers(options: TrainOptions) -> None:
         Problem(name, f"expected {least} or more, got {value}")
         for name, value, least in (("--steps", options.steps, 1), ("--seed", options.seed, 0))
         if value < least
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _check_turns(config: Any) -> None:
+    """verl takes a limit of 0 turns for no limit at all, which nobody means who writes it."""
+    turns = {} if config is None else config.actor_rollout_ref.rollout.multi_turn
+    problems = [
+        Problem(f"actor_rollout_ref.rollout.multi_turn.{name}=0", "means no limit to verl", "write 1 or more, or null")
+        for name in ("max_assistant_turns", "max_user_turns")
+        if turns.get(name) == 0
     ]
     if problems:
         raise InputError(problems)

@@ -32,6 +32,7 @@ class PromptCounter:
         model: a folder, or OWNER/NAME on the Hugging Face hub.
         template_kwargs: verl's ``data.apply_chat_template_kwargs``.
         option: what named the model, for messages.
+        context: the layout, ``conversation`` or ``steps``.
 
     Raises:
         MissingExtra: transformers is not installed.
@@ -40,7 +41,12 @@ class PromptCounter:
     """
 
     def __init__(
-        self, model: str, template_kwargs: Mapping[str, Any] | None = None, *, option: str = "--tokenizer"
+        self,
+        model: str,
+        template_kwargs: Mapping[str, Any] | None = None,
+        *,
+        option: str = "--tokenizer",
+        context: str = "conversation",
     ) -> None:
         kwargs = dict(template_kwargs or {})
         taken = sorted(VERLS_OWN & kwargs.keys())
@@ -48,7 +54,7 @@ class PromptCounter:
             raise InputError(Problem("--chat-template-kwargs", f"verl sets {', '.join(taken)} itself"))
         self._tokenizer = load_tokenizer(model, option)
         self._where, self._kwargs = f"{option} {model!r}", kwargs
-        check_appending(self._tokenizer, kwargs, self._where)
+        check_appending(self._tokenizer, kwargs, self._where, context=context)
 
     def count(
         self,
@@ -115,18 +121,18 @@ class PromptCounter:
         return str(text)
 
 
-def check_model(model: str, option: str, template_kwargs: Mapping[str, Any]) -> None:
+def check_model(model: str, option: str, template_kwargs: Mapping[str, Any], context: str) -> None:
     """Find out, without loading its weights, whether a model can be trained on prompts rendered so.
 
     Args:
-        model, option, template_kwargs: as for `PromptCounter`.
+        model, option, template_kwargs, context: as for `PromptCounter`.
 
     Raises:
         MissingExtra: transformers is not installed.
         InputError: with what is in the way.
     """
     load_config(model, option)
-    PromptCounter(model, template_kwargs, option=option)
+    PromptCounter(model, template_kwargs, option=option, context=context)
 
 
 def _common_start(one: str, other: str) -> str:

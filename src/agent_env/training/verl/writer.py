@@ -159,7 +159,7 @@ def checked(shared: Shared | None, out: Path, loop: LoopOptions, prompts: Prompt
         problems.append(Problem("--max-prompt-length", f"expected 1 or more, got {prompts.max_length}"))
     counter = None
     if (tokenizer := prompts.tokenizer) is not None:
-        counter = problems.of(lambda: PromptCounter(tokenizer, prompts.template_kwargs))
+        counter = problems.of(lambda: PromptCounter(tokenizer, prompts.template_kwargs, context=loop.context))
     else:
         idle = [("--max-prompt-length", prompts.max_length), ("--chat-template-kwargs", prompts.template_kwargs)]
         for option, value in idle:

@@ -20,9 +20,9 @@ PLAIN = (
 OTHERWISE = "renders a message otherwise once others follow"
 
 
-def check(folder, template, **template_kwargs):
+def check(folder, template, context="conversation", **template_kwargs):
     tokenizer = load_tokenizer(str(save_tokenizer(folder / "model", template)), "--model")
-    check_appending(tokenizer, template_kwargs, "--model 'm'")
+    check_appending(tokenizer, template_kwargs, "--model 'm'", context=context)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,8 @@ def test_a_template_that_does_not(tmp_path, template, said):
     (problem,) = caught.value.problems
     assert str(problem).startswith("--model 'm': its chat template ")
     assert said in str(problem)
+    assert "--context steps" in problem.fix
+    check(tmp_path, template, context="steps")  # where each prompt is rendered anew
 
 
 def test_the_arguments_of_the_template_count(tmp_path):
@@ -91,5 +93,7 @@ def test_verl_itself_is_asked_where_the_models_family_is_known(tmp_path):
     # Qwen3's family ends a message with a token that this tokenizer does not have.
     other = save_tokenizer(tmp_path / "other", PLAIN)
     (other / "config.json").write_bytes((folder / "config.json").read_bytes())
-    with pytest.raises(InputError, match=r"verl cannot append .* of a qwen3 model with this tokenizer: .*<\|im_end\|>"):
-        check_appending(load_tokenizer(str(other), "--model"), {}, "--model 'm'")
+    for context in ("conversation", "steps"):
+        says = r"verl cannot render a prompt of a qwen3 model with this tokenizer: .*<\|im_end\|>"
+        with pytest.raises(InputError, match=says):
+            check_appending(load_tokenizer(str(other), "--model"), {}, "--model 'm'", context=context)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from agent_env.errors import InputError
 from agent_env.training.verl import launch, settings
 from agent_env.training.verl.plan import Plan, TrainOptions, checked
 from support.tiny_folder import tiny_folder
+
+TURNS = "actor_rollout_ref.rollout.multi_turn"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def test_everything_wrong_is_said_at_once(options):
     assert {"--recipe", "--profile", "nonsense", "data.seed=9", "--steps", "--seed"} <= set(found)
     assert "--model '/no/such/model'" in found
     assert any("/no/such/bundle" in text for text in found.values())
-    assert "use one of dapo, dr_grpo, gigpo, " in found["--recipe"]
+    assert "use one of dapo, dr_grpo, gdpo, gigpo, " in found["--recipe"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,9 @@ def test_a_config_that_transformers_cannot_read_is_named(options, model, tmp_pat
         ({"train_split": "trian"}, "--train-split"),
         ({"eval_split": "dev"}, "--eval-split"),
         ({"overrides": ("no.such.key=1",)}, "verl's settings"),
+        ({"overrides": (f"{TURNS}.max_assistant_turns=0",)}, f"{TURNS}.max_assistant_turns=0"),
+        ({"overrides": (f"{TURNS}.max_user_turns=0",)}, f"{TURNS}.max_user_turns=0"),
+        ({"overrides": ("trainer.val_only=true",)}, "trainer.val_only=true"),
     ],
 )
 def test_what_cannot_work_is_refused_with_where_it_is(options, changes, where):
@@ -190,6 +196,15 @@ def test_the_command_answers_bad_input_with_its_problems(arguments, tmp_path, mo
 
 
 class TestStepLayout:
+    def test_a_template_that_does_not_append_will_do(self, options, model, tmp_path):
+        forgetful = tmp_path / "forgetful"
+        shutil.copytree(model, forgetful)
+        said = "{% for m in messages[-2:] %}{{ m.content }}<|im_end|>{% endfor %}"
+        (forgetful / "chat_template.jinja").write_text(said)
+        (told,) = problems(options, model=str(forgetful)).values()
+        assert "--context steps" in told
+        checked(dataclasses.replace(options, model=str(forgetful), context="steps"))
+
     def test_a_run_of_it_names_its_loop_everywhere(self, options, tmp_path):
         steps = ("max_steps=9", "memory=full")
         plan = checked(dataclasses.replace(options, context="steps", step_options=steps))

@@ -53,6 +53,6 @@ def checked(
     problems.of(lambda: layout_options(context, step_options))
     config = problems.of(lambda: evaluation_config(model, seed=seed, overrides=overrides))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
-    problems.of(lambda: check_model(model, "MODEL", kwargs))
+    problems.of(lambda: check_model(model, "MODEL", kwargs, context))
     problems.settle()
     return config
