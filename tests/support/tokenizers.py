@@ -6,7 +6,8 @@ from pathlib import Path
 
 TEMPLATE = (
     "{% if tools %}<s>tools\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}</s>{% endif %}"
-    "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}</s>{% endfor %}"
+    "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}"
+    "{% for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}</s>{% endfor %}"
     "{% if add_generation_prompt %}<s>assistant\n{% if not thinking %}no thoughts{% endif %}{% endif %}"
 )
 

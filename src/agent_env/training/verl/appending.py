@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _PROMPT, _FIRST, _SECOND = "What is in the red box?", "a feather of an owl", "a key made of brass"
 """Contents of the user's message and of two tools' answers, to be found again in what is rendered."""
 _ABOUT = "Look into a box."
+_SECOND_BOX = "blue"
+"""What the second call names, and nothing else does."""
 _THOUGHT = "<think>\nI should look into it.\n</think>\n\n"
 _STEPS = "or train step by step, where nothing is appended (--context steps)"
 _TOOLS = f"use the template of a model that calls tools, {_STEPS}"
@@ -70,6 +72,11 @@ def check_appending(
         raise InputError(Problem(where, what, f"use one that renders each message alike whatever follows it, {_STEPS}"))
     if _ABOUT not in prompt:
         _warn(f"{where}: its chat template shows no tools, so the model knows of them only what the prompts say")
+    if _SECOND_BOX not in twice:
+        _warn(
+            f"{where}: its chat template shows no tool calls in earlier messages, and a rollout keeps them: whoever "
+            "plays the trained model should not render its messages anew"
+        )
     if not _begin_alike(_FIRST, thought_once, thought_twice):
         _warn(
             f"{where}: its chat template cuts thoughts out of earlier messages, and a rollout keeps them: whoever "
@@ -111,7 +118,7 @@ def _conversations(thought: str, as_text: bool = False) -> tuple[list[Json], lis
 
     prompt = [{"role": "user", "content": _PROMPT}]
     once = [*prompt, *exchange("red", _FIRST)]
-    return prompt, once, [*once, *exchange("blue", _SECOND)]
+    return prompt, once, [*once, *exchange(_SECOND_BOX, _SECOND)]
 
 
 def _begin_alike(mark: str, *texts: str) -> bool:

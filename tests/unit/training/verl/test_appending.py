@@ -34,7 +34,8 @@ def check(folder, template, context="conversation", **template_kwargs):
         # What ends the whole conversation may move.
         PLAIN + "{% if not add_generation_prompt %}<s>{% endif %}",
         # Tools are shown with the first message of the user's, which stays the first.
-        "{% for m in messages %}<s>{{ m.content }}{{ tools | tojson if tools and loop.first }}</s>{% endfor %}",
+        "{% for m in messages %}<s>{{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}"
+        "{{ tools | tojson if tools and loop.first }}</s>{% endfor %}",
         # Cut by a message of the user's, which no rollout has twice.
         PLAIN.replace("{{ m.content }}", "{{ m.content if messages[-1].role != 'user' or loop.last else '' }}"),
     ],
@@ -85,6 +86,12 @@ def test_one_that_shows_no_tools_is_warned_of(tmp_path, caplog):
     check(tmp_path, PLAIN.removeprefix("{{ tools | tojson if tools }}"))
     (record,) = caplog.records
     assert record.getMessage().startswith("--model 'm': its chat template shows no tools")
+
+
+def test_one_that_shows_no_calls_is_warned_of(tmp_path, caplog):
+    check(tmp_path, PLAIN.replace("m.tool_calls or []", "[]"))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("--model 'm': its chat template shows no tool calls in earlier messages")
 
 
 def test_verl_itself_is_asked_where_the_models_family_is_known(tmp_path):
