@@ -3,7 +3,8 @@
 A server that is killed cannot tidy up, and what its environments started (a browser, a game's Java) would live on. So a
 guardian, a process with nothing else to do, waits for the server to end. Everything started from then on carries the
 server's mark in its environment, and so does what that starts: the guardian kills whatever still carries it, and what
-descends from that. It is run as a script and imports nothing of ours, so it costs little. Then it removes the folders
+descends from that. Python's resource trackers, which remove the shared memory of processes that could not, get a moment
+to do so first. It is run as a script and imports nothing of ours, so it costs little. Then it removes the folders
 that it was told of.
 
 It reads ``/proc``; on a system without one there is no guardian. A process that was executed with an emptied
@@ -30,6 +31,8 @@ MARK = "AGENT_ENV_SERVER"
 """The environment variable whose value marks a server's offspring."""
 SWEEP_FOR = 1.5
 """Seconds of looking for processes to kill; one may start another while it is being looked for."""
+TIDY_FOR = 1.0
+"""Seconds of those that resource trackers have, from when what they track for was killed."""
 POLL = 0.25
 """Seconds between two looks whether the server is still there."""
 PROC = Path("/proc")
@@ -106,6 +109,18 @@ def kill(processes: dict[int, str]) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+def tidying(processes: dict[int, str]) -> dict[int, str]:
+    """Those of `processes` that are resource trackers of Python's: they end by themselves once no one uses them."""
+    return {pid: started for pid, started in processes.items() if _tracks(pid)}
+
+
+def _tracks(pid: int) -> bool:
+    try:
+        return b"multiprocessing.resource_tracker" in (PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def _look(pid: int) -> tuple[int, str] | None:
     """The parent of a living process, and when it started, in ticks since the system did (proc(5))."""
     try:
@@ -134,12 +149,13 @@ def main() -> None:
             told += more
     while select.select([0], [], [], 0)[0] and (more := os.read(0, 1 << 16)):
         told += more
-    deadline = time.monotonic() + SWEEP_FOR
+    started = time.monotonic()
     quiet = 0
-    while quiet < 2 and time.monotonic() < deadline:
+    while quiet < 2 and (passed := time.monotonic() - started) < SWEEP_FOR:
         found = offspring(sys.argv[1])
         quiet = 0 if found else quiet + 1
-        kill(found)
+        spared = tidying(found) if passed < TIDY_FOR else {}
+        kill({pid: begun for pid, begun in found.items() if pid not in spared})
         time.sleep(0.02)
     for folder in told.split(b"\0")[:-1]:
         shutil.rmtree(folder, ignore_errors=True)

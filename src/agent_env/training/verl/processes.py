@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from agent_env.hosting.guardian import MARK, Guardian, kill, offspring
+from agent_env.hosting.guardian import MARK, Guardian, kill, offspring, tidying
 from agent_env.stopping import signals_wait
 
 GRACE = 15.0
@@ -52,13 +52,15 @@ class Processes:
             for child in self.children:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(max(0.0, deadline - time.monotonic()))
+            # The guardian would not find one that has overwritten its environment and whose parent has ended. Nor would
+            # it be in time: a child that does not end by itself may hold what another one waits for.
+            spared = tidying(every)
+            kill({pid: started for pid, started in every.items() if pid not in spared})
+            assert self._guardian is not None
+            self._guardian.close()
             for child in self.children:
                 _signal_group(child, signal.SIGKILL)
                 child.wait()
-            # The guardian would not find one that has overwritten its environment and whose parent has ended.
-            kill(every)
-            assert self._guardian is not None
-            self._guardian.close()
 
     def scratch(self, prefix: str) -> contextlib.AbstractContextManager[Path]:
         """A new folder for temporary files, for use within the context; gone even if this process is killed."""

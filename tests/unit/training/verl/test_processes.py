@@ -99,6 +99,33 @@ def test_no_signal_to_the_launcher_leaves_a_process(number):
     launcher.stdout.close()
 
 
+HOLDER = """
+import signal, sys, time
+from multiprocessing.shared_memory import SharedMemory
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+held = SharedMemory(create=True, size=64)
+print(held.name, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_shared_memory_of_a_process_that_was_killed_is_left(number):
+    code = f"STUBBORN = {HOLDER!r}\n" + textwrap.dedent(LAUNCHER).replace(
+        "import os,", "import agent_env.training.verl.processes as p; p.GRACE = 0.5\nimport os,", 1
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    segment = Path("/dev/shm", launcher.stdout.readline().strip())
+    assert segment.exists()
+    launcher.send_signal(number)
+    launcher.wait(30)
+    launcher.stdout.close()
+    deadline = time.monotonic() + 15
+    while segment.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not segment.exists()
+
+
 def test_rays_folder_is_short_enough_for_its_sockets_and_goes(monkeypatch, tmp_path):
     deep = tmp_path / ("x" * 60)
     deep.mkdir()
