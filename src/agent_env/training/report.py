@@ -163,10 +163,11 @@ def draw_curve(curve: Curve, greedy: Mapping[int, Mean], file: Path, title: str)
     axes.plot(
         list(curve.training), list(curve.training.values()), color="0.75", linewidth=1, label="training, mean of a step"
     )
-    for means, label, color, marker in (
+    series: tuple[tuple[Mapping[int, Mean], str, str, str], ...] = (
         (greedy, "held-out, greedy", "tab:orange", "s"),
         (curve.evals, "held-out, temperature 1", "tab:blue", "o"),
-    ):
+    )
+    for means, label, color, marker in series:
         if means:
             axes.errorbar(
                 list(means),
@@ -179,9 +180,12 @@ def draw_curve(curve: Curve, greedy: Mapping[int, Mean], file: Path, title: str)
                 linewidth=2,
             )
             for step, mean in means.items():
-                axes.annotate(
-                    f"{mean.mean:.2f}", (step, mean.mean), (0, 10), textcoords="offset points", ha="center", color=color
+                above = all(mean.mean >= other[step].mean for other, *_ in series if step in other)
+                place: dict[str, Any] = (
+                    {"xytext": (0, 10), "va": "bottom"} if above else {"xytext": (0, -10), "va": "top"}
                 )
+                text = f"{mean.mean:.2f}"
+                axes.annotate(text, (step, mean.mean), textcoords="offset points", ha="center", color=color, **place)
     axes.set(xlabel="training step", ylabel="reward", title=title, ylim=(0, 1))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="0.92")
