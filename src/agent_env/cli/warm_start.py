@@ -18,9 +18,16 @@ def command(
     out: Annotated[Path, typer.Argument(help="Folder for the model and its tokenizer; replaced if it is there.")],
     split: Annotated[str, typer.Option(help="Split whose tasks are demonstrated.")] = "train",
     error_rate: Annotated[
-        float, typer.Option(min=0, max=1, help="How often the demonstrator errs: the room that training has.")
-    ] = 0.3,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of supervised learning.")] = 300,
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="How often the demonstrator errs: the room that training has. 0.3, or 0.1 in the step layout.",
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of supervised learning: 300, or 500 in the step layout.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same model.")] = 0,
     context: Annotated[
         str, typer.Option(metavar="conversation|steps", help="As the model is to be trained (see agent-env train).")

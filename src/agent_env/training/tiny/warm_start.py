@@ -46,6 +46,9 @@ class Sizes:
     """What differs between the layouts.
 
     Args:
+        steps: of supervised learning, unless told otherwise.
+        error_rate: of the demonstrator, unless told otherwise. Single steps that differ in a letter or two need more of
+            them, and surer ones.
         plays: over all tasks, about.
         batch: samples a step: whole conversations, or single steps, which are short.
         peak: learning rate, reached after `_RISE` steps and falling to a tenth of it along a cosine.
@@ -53,14 +56,17 @@ class Sizes:
             from a wide one.
     """
 
+    steps: int
+    error_rate: float
     plays: int
     batch: int
     peak: float
     spread: float
 
 
-CONVERSATION = Sizes(plays=1600, batch=16, peak=3e-3, spread=0.02)  # each play is seen three times
-STEPS = Sizes(plays=800, batch=32, peak=1e-3, spread=0.08)
+# Of 1,600 plays each is seen three times.
+CONVERSATION = Sizes(steps=300, error_rate=0.3, plays=1600, batch=16, peak=3e-3, spread=0.02)
+STEPS = Sizes(steps=500, error_rate=0.1, plays=800, batch=32, peak=1e-3, spread=0.08)
 
 
 @dataclass(frozen=True)
@@ -92,8 +98,8 @@ def warm_start(
     *,
     split: str = "train",
     layout: StepOptions | None = None,
-    error_rate: float = 0.3,
-    steps: int = 300,
+    error_rate: float | None = None,
+    steps: int | None = None,
     seed: int = 0,
     progress: Progress = lambda what, done, of: None,
 ) -> WarmStart:
@@ -103,13 +109,16 @@ def warm_start(
 
     Args:
         layout: the step layout's options, for a model that plays in it; None for one that plays in a conversation.
-        error_rate: 0..1, handed to the demonstrator.
+        error_rate: 0..1, handed to the demonstrator; the layout's if None.
+        steps: of supervised learning; the layout's if None.
 
     Raises:
         InputError: there is nothing to learn from, or `out` cannot be written.
         EpisodeError: the environment or the demonstrator failed.
     """
     size = CONVERSATION if layout is None else STEPS
+    steps = size.steps if steps is None else steps
+    error_rate = size.error_rate if error_rate is None else error_rate
     times = math.ceil(min(size.plays, steps * size.batch) / len(bundle.to_demonstrate(split)))
     played = plays(bundle, split, times=times, error_rate=error_rate, seed=seed, progress=progress)
     tokenizer, conversations = taught(bundle, played, layout)
