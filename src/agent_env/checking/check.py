@@ -70,7 +70,10 @@ def _summary(folder: Path, alone: Run, again: Run) -> str:
     counts = [(sum(held.splits.values()), "task"), (len(held.splits), "split"), (len(held.tools), "tool")]
     words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     episodes = len(alone.played) + len(again.played) + len(alone.crowd)
-    return f"{held.name}: {words}; played {episodes} episodes, {len(alone.crowd)} of them at once"
+    did = f"{held.name}: {words}; played {episodes} episodes, {len(alone.crowd)} of them at once"
+    if any(plan.player == "demonstrator" for plan in alone.played):
+        return did
+    return f"{did}; no demonstrator.py, so no verifier was seen to be met"
 
 
 def _splits(run: Run) -> Iterable[Problem]:

@@ -121,6 +121,12 @@ def test_a_rare_verifier_is_played_too(tmp_path):
     assert "task 't31' played with drawn arguments: the verifier of turn 'count' raised ZeroDivisionError" in line
 
 
+def test_a_bundle_without_a_demonstrator_is_told_what_was_not_tried(tmp_path):
+    report = check_bundle(write_bundle(tmp_path, {}))
+    assert report.findings == ()
+    assert report.summary.endswith("100 of them at once; no demonstrator.py, so no verifier was seen to be met")
+
+
 def test_a_verifier_that_the_demonstrator_cannot_satisfy(tmp_path):
     turns = [{"id": "a", "prompt": "?", "verifier": {"type": "exact", "text": "6"}}]
     (line,) = found(tmp_path, tasks__train_dot_jsonl=jsonl(task(turns=turns)), demonstrator_dot_py=DEMONSTRATOR)
