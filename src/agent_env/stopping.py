@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 from collections.abc import Iterator
 from types import FrameType
@@ -24,9 +25,13 @@ def stopping() -> Iterator[None]:
     """Within, SIGINT, SIGTERM and SIGHUP raise `Stopped` in the main thread; it also comes out if code on the way
     made another exception of it, as the import of a compiled module does."""
     asked: list[int] = []
+    event_loops = logging.getLogger("asyncio")
+    heard = event_loops.disabled
 
     def stop(number: int, _: FrameType | None) -> None:
         asked.append(number)
+        # An event loop that is torn down tells of each task that did not expect it: that is no news here.
+        event_loops.disabled = True
         raise Stopped(number)
 
     before = {number: signal.signal(number, stop) for number in _ASKED}
@@ -39,6 +44,7 @@ def stopping() -> Iterator[None]:
             raise Stopped(asked[0]) from made_of_it
         raise
     finally:
+        event_loops.disabled = heard
         for number, handler in before.items():
             signal.signal(number, handler)
 

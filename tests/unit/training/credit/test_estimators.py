@@ -254,7 +254,7 @@ def test_no_time_that_grows_with_the_square_of_the_rows(estimator: str) -> None:
     steps = Steps(
         at // 200, at // 25, at % 25, np.zeros(len(at)), np.zeros(len(at)), state, state[1:] + state[:1], success=at < 0
     )
-    options = {"values": at} if estimator == "gae" else {}
+    options = {"gae": {"values": at}, "gdpo": {"scores": {"score": at // 25}}}.get(estimator, {})
 
     def seconds() -> float:
         started = time.process_time()

@@ -25,6 +25,11 @@ def options_of(estimator: str, fields: Fields, form: str = "paper") -> dict[str,
     """The arrays that an estimator must be given, a number a row that goes with the row."""
     if estimator == "gae":
         return {"values": [0.3 * step * step for step in fields["step"]]}
+    if estimator == "gdpo":
+        return {
+            "scores": {"whole": fields["episode_reward"], "reached": fields["success"]},
+            "weights": {"reached": 0.5},
+        }
     if estimator.startswith("reinforce_pp") and form == "verl-agent":
         return {"tokens": [1 + step for step in fields["step"]]}
     return {}
@@ -116,10 +121,14 @@ def test_rows_that_do_not_count_change_nothing(fields: Fields, random: Any) -> N
     order = list(range(size + 3))
     random.shuffle(order)
     steps = Steps(**taken(padded, order))
+
+    def with_garbage(option: Any) -> Any:
+        if isinstance(option, dict):
+            return {name: with_garbage(values) for name, values in option.items()}
+        return taken({"": [*option, None, float("nan"), 1e9]}, order)[""] if isinstance(option, list) else option
+
     for estimator, form in FORMS:
-        options = options_of(estimator, fields, form)
-        arrays = {name: [*values, None, float("nan"), 1e9] for name, values in options.items()}
-        arrays = {name: [values[at] for at in order] for name, values in arrays.items()}
+        arrays = with_garbage(options_of(estimator, fields, form))
         found = np.empty(size + 3)
         found[order] = advantages(estimator, steps, form=form, **arrays)
         assert found[size:].tolist() == [0.0] * 3
