@@ -33,6 +33,8 @@ from agent_env.training.verl.writer import write
 
 ERROR = re.compile(r"(\(.*\) )?(\[rank\d+\]: +)?([\w.]*(Error|Exception|Exit)(\(\w+\))?|agent_env[\w.]*|agent-env): ")
 """The line of a traceback, perhaps of a Ray worker's, that says what happened; or what our plugin says."""
+LOOK = 5.0
+"""Seconds between two looks at the shared memory that the run's processes hold."""
 POLL = 0.2
 """Seconds between two looks at the metrics and at whether verl still runs."""
 
@@ -188,8 +190,12 @@ def _versions() -> dict[str, str]:
 
 def _follow(verl: subprocess.Popen[Any], processes: Processes, progress: Progress) -> None:
     """Show how it goes until verl ends. Raises RunFailed if the task server ends before."""
+    next_look = time.monotonic()
     while verl.poll() is None:
         progress.update()
+        if time.monotonic() >= next_look:
+            processes.note_shared_memory()
+            next_look = time.monotonic() + LOOK
         for other in processes.children:
             if other is not verl and other.poll() is not None:
                 raise RunFailed(f"the task server ended with {other.returncode} while verl was running")

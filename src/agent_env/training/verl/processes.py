@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from agent_env.hosting.guardian import MARK, Guardian, kill, offspring, tidying
+from agent_env.hosting.guardian import MARK, PROC, Guardian, kill, offspring, tidying
 from agent_env.stopping import signals_wait
 
+SEGMENT = re.compile(r"/dev/shm/psm_[0-9a-f]+$", re.MULTILINE)
+"""A segment that `multiprocessing.shared_memory` named, in a process's memory map."""
 GRACE = 15.0
 """Seconds for verl and Ray to end by themselves."""
 SOCKET_PATH = 107
@@ -37,6 +40,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.children: list[subprocess.Popen[Any]] = []
+        self._segments: set[Path] = set()
         self._guardian: Guardian | None = None
 
     def __enter__(self) -> Processes:
@@ -61,6 +65,18 @@ class Processes:
             for child in self.children:
                 _signal_group(child, signal.SIGKILL)
                 child.wait()
+            if self._segments:
+                in_use = _segments_of(int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal())
+                for segment in self._segments - in_use:
+                    segment.unlink(missing_ok=True)
+
+    def note_shared_memory(self) -> None:
+        """Remember what shared memory the children and theirs hold now, to remove what is left of it at the end.
+
+        Ray kills vLLM's processes together with the resource trackers that would have done so.
+        """
+        if MARK in os.environ:
+            self._segments |= _segments_of(offspring(os.environ[MARK]))
 
     def scratch(self, prefix: str) -> contextlib.AbstractContextManager[Path]:
         """A new folder for temporary files, for use within the context; gone even if this process is killed."""
@@ -91,6 +107,15 @@ class Processes:
         short = (root for root in roots if len(root) + BELOW < SOCKET_PATH)
         with self._guardian.scratch("ae-", next(short, None)) as folder:
             yield folder
+
+
+def _segments_of(pids: Iterable[int]) -> set[Path]:
+    """The segments of shared memory that processes hold which Python made and named."""
+    found: set[Path] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found |= {Path(name) for name in SEGMENT.findall((PROC / str(pid) / "maps").read_text(errors="replace"))}
+    return found
 
 
 def _mark() -> dict[str, str]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
 import psutil
@@ -124,6 +125,34 @@ def test_no_shared_memory_of_a_process_that_was_killed_is_left(number):
     while segment.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not segment.exists()
+
+
+UNTRACKED = """
+import time
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
+held = SharedMemory(create=True, size=64)
+resource_tracker.unregister(held._name, "shared_memory")  # as if the tracker had been killed with it
+print(held.name, flush=True)
+time.sleep(600)
+"""
+
+
+def test_shared_memory_that_was_seen_is_removed_if_nobody_holds_it():
+    foreign = SharedMemory(create=True, size=64)  # held by this process, which is none of the run's
+    try:
+        with Processes() as processes:
+            child = start(processes, UNTRACKED)
+            ours = Path("/dev/shm", child.stdout.readline().strip())
+            processes.note_shared_memory()
+            assert ours.exists()
+            os.kill(child.pid, signal.SIGKILL)
+        assert not ours.exists()
+        assert Path("/dev/shm", foreign.name).exists()
+    finally:
+        child.stdout.close()
+        foreign.close()
+        foreign.unlink()
 
 
 def test_rays_folder_is_short_enough_for_its_sockets_and_goes(monkeypatch, tmp_path):
