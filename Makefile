@@ -40,7 +40,7 @@ interop-test: venv ## OpenEnv's own client against our server
 	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
-	timeout --foreground -s INT -k 60 1500 $(PYTEST) -m "not slow" tests/verl
+	timeout --foreground -s INT -k 60 2400 $(PYTEST) -m "not slow" tests/verl
 
 recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 15 minutes)
 	timeout --foreground -s INT -k 60 3000 $(PYTEST) tests/verl/test_recipes.py

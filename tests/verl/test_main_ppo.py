@@ -41,6 +41,8 @@ pytestmark = pytest.mark.timeout(900)
 
 STEPS, TASKS, ROLLOUTS = 5, 2, 2
 """Of a run; of a step; of a task in a step."""
+MORE = 9
+"""Steps that are asked for later; the run is stopped in the seventh."""
 LIMIT = 400.0
 """Seconds to a step of a start, and to its end."""
 GONE_WITHIN = 2.0
@@ -191,7 +193,7 @@ def runs(tmp_path_factory):
     def play_straight():
         straight.start(until=_coming_up(straight), number=signal.SIGTERM)
         straight.start()
-        straight.start(7, until=straight.in_step(7), number=signal.SIGINT)
+        straight.start(MORE, until=straight.in_step(7), number=signal.SIGINT)
 
     def play_killed():
         killed.start(until=killed.in_step(4), number=signal.SIGKILL)
@@ -241,14 +243,16 @@ def test_more_steps_go_on_after_the_last(runs):
     more = straight.starts[2]
     assert any(line.startswith("going on after step 5;") for line in more.said)
     played = straight.played()
-    assert {step for step, _, _ in played} == {1, 2, 3, 4, 5, 6, 7}
+    steps = {step for step, _, _ in played}
+    assert {1, 2, 3, 4, 5, 6, 7} <= steps <= {1, 2, 3, 4, 5, 6, 7, 8}
     assert all(len(times) == 1 for times in played.values())
 
 
 def test_ctrl_c_in_the_middle_of_a_step(runs, monkeypatch):
     straight = runs[0]
     stopped = straight.starts[2]
-    assert stopped.steps == [1, 2, 3, 4, 5, 6], "the seventh step had ended: the signal came too late to tell"
+    # A look at the processes comes before the signal: by then it may be in the next step's middle.
+    assert stopped.steps in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7])
     assert stopped.code == 128 + signal.SIGINT
     assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/straight"
     assert {"raylet", "gcs_server"} <= stopped.ended
@@ -257,9 +261,12 @@ def test_ctrl_c_in_the_middle_of_a_step(runs, monkeypatch):
     assert stopped.seconds < within(GRACE + 10)
     # What the same command would do now.
     monkeypatch.chdir(straight.folder.path.parents[1])
-    options = TrainOptions("game", "model", Path("runs/straight"), seed=7, steps=7, overrides=OVERRIDES)
+    options = TrainOptions("game", "model", Path("runs/straight"), seed=7, steps=MORE, overrides=OVERRIDES)
     settings = shlex.split(dry_run(options).splitlines()[-1])
-    assert f"trainer.resume_from_path={straight.folder.checkpoints / 'global_step_6'}" in settings
+    last = straight.folder.checkpoints / "global_step_8"
+    if not last.exists():  # it does if the signal came as late as the eighth step's end
+        last = straight.folder.checkpoints / "global_step_6"
+    assert f"trainer.resume_from_path={last}" in settings
 
 
 def test_kill_9_in_the_middle_of_a_step(runs):
