@@ -60,7 +60,10 @@ def check_bundle(path: str | Path, said: Said = lambda at: None, scratch: Path |
         *_rewards(alone),
         *_leftovers(alone),
     ]
-    return Report(tuple(findings), _summary(folder, alone, again), alone.loaded is not None)
+    summary = _summary(folder, alone, again)
+    if not findings and all(plan.player != "demonstrator" for plan in alone.played):
+        summary += "; no demonstrator.py, so no verifier was seen to be met"
+    return Report(tuple(findings), summary, alone.loaded is not None)
 
 
 def _summary(folder: Path, alone: Run, again: Run) -> str:
@@ -70,10 +73,7 @@ def _summary(folder: Path, alone: Run, again: Run) -> str:
     counts = [(sum(held.splits.values()), "task"), (len(held.splits), "split"), (len(held.tools), "tool")]
     words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     episodes = len(alone.played) + len(again.played) + len(alone.crowd)
-    did = f"{held.name}: {words}; played {episodes} episodes, {len(alone.crowd)} of them at once"
-    if any(plan.player == "demonstrator" for plan in alone.played):
-        return did
-    return f"{did}; no demonstrator.py, so no verifier was seen to be met"
+    return f"{held.name}: {words}; played {episodes} episodes, {len(alone.crowd)} of them at once"
 
 
 def _splits(run: Run) -> Iterable[Problem]:

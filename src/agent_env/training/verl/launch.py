@@ -158,6 +158,7 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
     try:
         rows = write(shared, fresh, loop=plan.loop(), prompts=plan.prompts(), progress=tell).rows
         check_splits(options.source, options.splits, rows)
+        _check_batch(plan, rows[options.train_split])
         tasks = {split: _fingerprint(fresh / f"{split}.parquet") for split in (options.train_split, options.eval_split)}
         began = folder.read_config() or {}
         if began.get("tasks") not in (None, tasks) and folder.last_checkpoint() is not None:
@@ -171,6 +172,15 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
     asked = {**options.identity(), "steps": options.steps, "token_var": options.token_var}
     folder.write_config({**asked, "tasks": tasks, "versions": _versions()})
     return rows
+
+
+def _check_batch(plan: Plan, tasks: int) -> None:
+    """Raises InputError if the tasks do not fill a batch: verl would have no step to make of them."""
+    batch = int(plan.config.data.train_batch_size)
+    if tasks < batch:
+        what = f"split {plan.options.train_split!r} has fewer tasks ({tasks}) than data.train_batch_size ({batch})"
+        fix = f"add data.train_batch_size={tasks} and as much or less for actor_rollout_ref.actor.ppo_mini_batch_size"
+        raise InputError(Problem("--train-split", what, fix))
 
 
 def _fingerprint(parquet: Path) -> str:
