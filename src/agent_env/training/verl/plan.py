@@ -235,6 +235,7 @@ def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
             "data.seed": options.seed,
             "actor_rollout_ref.rollout.seed": options.seed,
             "actor_rollout_ref.actor.data_loader_seed": options.seed,
+            "trainer.v1.sampler.sampler_kwargs.traces": str(folder.traces.resolve()),
             "trainer.total_training_steps": options.steps,
             "trainer.experiment_name": folder.path.name,
             "trainer.default_local_dir": str(folder.checkpoints.resolve()),
