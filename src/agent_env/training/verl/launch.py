@@ -86,6 +86,7 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
     """
     begun = time.monotonic()
     plan = checked(options)
+    options = plan.options  # with the layout that the recipe brings
     with stopping(), _made(plan.folder), Processes() as processes, processes.ray_folder() as ray:
         if not plan.folder.config.exists():
             plan.folder.write_config(options.identity())
