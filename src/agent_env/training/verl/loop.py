@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
@@ -19,11 +19,10 @@ from verl.experimental.agent_loop.tool_parser import FunctionCall
 from verl.tools.schemas import ToolResponse
 
 from agent_env.errors import PromptTooLong, RolloutFailed
-from agent_env.training.rollout import Played, play
-from agent_env.training.sessions import Session, Shared
+from agent_env.training.sessions import Session
 from agent_env.training.verl.attempt import Attempt, EpisodeTool, NotedServers
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
-from agent_env.training.verl.episodes import episode_seed, score_info, seeded, while_open
+from agent_env.training.verl.episodes import LoopSettings, seeded, taken, while_open
 from agent_env.training.verl.record import Recorder, conversation
 from agent_env.training.verl.row import Row
 
@@ -34,19 +33,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
     One instance plays one rollout. Its reward is the episode's; an episode its environment lost is played again from
     the start, on a new one, which is a fresh sample of the same policy.
 
-    Args (of ``agent_loop.yaml``; the others are verl's):
-        url: of the task server.
-        token_var: the environment variable that holds its token, read in the worker; None for a server without one.
-        attempts: episodes a rollout may begin.
-        reset_timeout: seconds from the rollout's begin in which sessions are waited for and attempts may start; also
-            what one reset may take.
-        call_timeout: seconds for a tool call or a turn's end, with its scoring.
-        connect_timeout: seconds for a connection.
-        traces: folder that each rollout is recorded in (see `agent_env.training.traces`); None for no record.
-        steps: the step ids whose scores every rollout reports, None for a step that its task does not have: verl's
-            means leave a None out, and a key that only some rollouts had would break its batches.
-        draw_seeds: splits of which each group of rollouts plays an episode of its own (see `seeds.group_seed`); those
-            of other splits, which evaluations play, have the task's own seed.
+    Args (of ``agent_loop.yaml``; the others are verl's): those of `episodes.LoopSettings`, each under its name.
 
     Raises (from `run`; verl's V1 trainer logs the error and leaves the rollout out of loss, baseline and evals):
         RolloutFailed: every attempt failed, or the time for another one was up.
@@ -74,33 +61,9 @@ class AgentEnvAgentLoop(ToolAgentLoop):
 
     server_manager: Any
 
-    def __init__(
-        self,
-        *args: Any,
-        url: str,
-        token_var: str | None = None,
-        attempts: int = 3,
-        reset_timeout: float = 600.0,
-        call_timeout: float = 120.0,
-        connect_timeout: float = 10.0,
-        traces: str | None = None,
-        steps: Sequence[str] = (),
-        draw_seeds: Sequence[str] = (),
-        tools: Any = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, tools: Any = None, **kwargs: Any) -> None:
+        self._settings = LoopSettings(**taken(LoopSettings, kwargs))
         super().__init__(*args, **kwargs)  # without `tools`: verl's configured ones are not the row's
-        self._shared = Shared(
-            url=url,
-            token_var=token_var,
-            connect_timeout=connect_timeout,
-            call_timeout=call_timeout,
-            reset_timeout=reset_timeout,
-        )
-        self._attempts = attempts
-        self._traces = traces
-        self._steps = tuple(str(step) for step in steps)
-        self._draw_seeds = frozenset(draw_seeds)
         self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
         self.server_manager = NotedServers(self.server_manager, self._note_generation)
         self._row: Row | None = None
@@ -120,17 +83,15 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._row, self._fields = Row.read(kwargs), kwargs
         self.tools = {tool.name: tool for tool in (EpisodeTool(tool, self._call) for tool in self._row.tools)}
         self.tool_schemas = list(self._row.tools)
-        recorder = Recorder(self._traces, self._row, kwargs)
+        recorder = Recorder(self._settings.traces, self._row, kwargs)
         try:
             # A prompt that does not fit is refused before an episode is opened for it.
             await self.ct_build_initial_tokens(list(kwargs["raw_prompt"]), tools=self.tool_schemas)
-            played = await play(
-                self._shared,
-                self._row.split,
-                self._row.index,
+            played = await self._settings.play(
+                self._row,
+                kwargs,
+                self.rollout_config,
                 lambda session: self._play(session, sampling_params, kwargs),
-                attempts=self._attempts,
-                seed=episode_seed(self.rollout_config, self._row, kwargs, self._draw_seeds),
             )
         except BaseException as error:
             sessions = [attempt.session for attempt in self._opened]
@@ -140,14 +101,14 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         tokens = {"prompt_tokens": len(output.prompt_ids), "response_tokens": sum(output.response_mask)}
         await recorder.played(played, self._model_seconds, **tokens, **self._told(kwargs))
         output.reward_score = played.reward
-        output.extra_fields["reward_extra_info"] = self._extra_info(played)
+        output.extra_fields["reward_extra_info"] = self._settings.info(played, self._model_seconds)
         return output
 
     async def _play(self, session: Session, sampling_params: dict[str, Any], fields: dict[str, Any]) -> AgentLoopOutput:
         """One attempt: verl's loop from the first prompt on, then the end of the turn it left open."""
         assert self._row is not None
-        self._row.check_served(session, self._shared.url)
-        self._opened.append(Attempt(session, self.max_tool_response_length, self._shared.url))
+        self._row.check_served(session, self._settings.shared.url)
+        self._opened.append(Attempt(session, self.max_tool_response_length, self._settings.shared.url))
         messages = _with_observation(list(fields["raw_prompt"]), session)
         output = await super().run(sampling_params, **{**fields, "raw_prompt": messages})
         if session.ended is None:
@@ -173,9 +134,6 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         if not self._opened:
             return {}
         return conversation(self._attempt, self._last_reply(), fields["raw_prompt"], self.tokenizer.eos_token or "")
-
-    def _extra_info(self, played: Played[Any]) -> dict[str, float | None]:
-        return score_info(self._steps, played, self._model_seconds)
 
     def _note_generation(self, prompt_tokens: int, cached_tokens: int | None) -> None:
         self._attempt.generations.append((prompt_tokens, cached_tokens))

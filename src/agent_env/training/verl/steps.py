@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -20,14 +19,13 @@ from verl.workers.rollout.replica import TokenOutput
 from agent_env.errors import PromptTooLong, RolloutFailed
 from agent_env.step_prompt import StepPrompt, View
 from agent_env.training.memory import memory_of
-from agent_env.training.rollout import play
-from agent_env.training.sessions import Session, Shared
+from agent_env.training.sessions import Session
 from agent_env.training.step_fit import Fitted
 from agent_env.training.step_game import Game
 from agent_env.training.step_options import StepOptions
 from agent_env.training.step_player import StepPlayer, messages_of
 from agent_env.training.verl.attempt import warn_once
-from agent_env.training.verl.episodes import episode_seed, score_info, seed_of, seeded, while_open
+from agent_env.training.verl.episodes import LoopSettings, seed_of, seeded, taken, while_open
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import Row
 from agent_env.training.verl.step_readers import TextReader, reader_of
@@ -38,9 +36,7 @@ class AgentEnvStepLoop(AgentLoopBase):
     """Plays a row's episode step by step; one instance plays one rollout.
 
     Args (of ``agent_loop.yaml``; the others are verl's):
-        url, token_var, attempts, reset_timeout, call_timeout, connect_timeout, traces, steps, draw_seeds: as of
-            `agent_env.training.verl.loop.AgentEnvAgentLoop`.
-        options: those of `StepOptions`, each under its name.
+        those of `episodes.LoopSettings` and of `StepOptions`, each under its name.
 
     Raises (from `run`):
         RolloutFailed, TokenRefused, EpisodeUnscored, NotATaskServer, RuntimeError: as the conversation loop.
@@ -54,36 +50,13 @@ class AgentEnvStepLoop(AgentLoopBase):
     (``tests/verl/test_internals.py`` checks them).
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        url: str,
-        token_var: str | None = None,
-        attempts: int = 3,
-        reset_timeout: float = 600.0,
-        call_timeout: float = 120.0,
-        connect_timeout: float = 10.0,
-        traces: str | None = None,
-        steps: Sequence[str] = (),
-        draw_seeds: Sequence[str] = (),
-        tools: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        given = {field.name: kwargs.pop(field.name) for field in fields(StepOptions) if field.name in kwargs}
+    def __init__(self, *args: Any, tools: Any = None, **kwargs: Any) -> None:
+        self._settings = LoopSettings(**taken(LoopSettings, kwargs))
+        given = taken(StepOptions, kwargs)
         super().__init__(*args, **kwargs)
         if not isinstance(given.get("step_prompt", ""), str | None):
             given["step_prompt"] = "".join(given["step_prompt"])  # in parts, where OmegaConf would read a reference
         self._options = StepOptions().with_(given)
-        self._shared = Shared(
-            url=url,
-            token_var=token_var,
-            connect_timeout=connect_timeout,
-            call_timeout=call_timeout,
-            reset_timeout=reset_timeout,
-        )
-        self._attempts, self._traces = attempts, traces
-        self._steps = tuple(str(step) for step in steps)
-        self._draw_seeds = frozenset(draw_seeds)
         self._template = StepPrompt(self._options.step_prompt, "step_prompt")
         self._new_memory = memory_of(self._options.memory)
         self._budget = min(
@@ -114,33 +87,27 @@ class AgentEnvStepLoop(AgentLoopBase):
         self._request_id = (
             f"det-{kwargs.get('priority', 0)}" if self.rollout_config.full_determinism else uuid.uuid4().hex
         )
-        recorder = Recorder(self._traces, row, kwargs)
+        recorder = Recorder(self._settings.traces, row, kwargs)
         try:
             await self._check_fits(list(kwargs["raw_prompt"]))
-            played = await play(
-                self._shared,
-                row.split,
-                row.index,
-                lambda session: self._play(session, sampling_params),
-                attempts=self._attempts,
-                seed=episode_seed(self.rollout_config, row, kwargs, self._draw_seeds),
+            played = await self._settings.play(
+                row, kwargs, self.rollout_config, lambda session: self._play(session, sampling_params)
             )
         except BaseException as error:
             await recorder.failed(error, self._sessions, self._model_seconds, **self._told(self._played))
             raise
         await recorder.played(played, self._model_seconds, **self._told(played.value.steps))
         key = f"{kwargs['uid']}_{kwargs['session_id']}" if {"uid", "session_id"} <= kwargs.keys() else self._request_id
-        info = score_info(self._steps, played, self._model_seconds)
-        return outputs(played, key, self._options, info)
+        return outputs(played, key, self._options, self._settings.info(played, self._model_seconds))
 
     async def _play(self, session: Session, sampling_params: dict[str, Any]) -> PlayedEpisode:
         """One attempt, from the first step to the end of the last turn."""
         assert self._row is not None
-        self._row.check_served(session, self._shared.url)
+        self._row.check_served(session, self._settings.shared.url)
         offered = frozenset(tool["function"]["name"] for tool in self._row.tools)
         self._sessions.append(session)
         most_calls = self.rollout_config.multi_turn.max_parallel_calls
-        self._game = game = Game(session, offered, most_calls, partial(warn_once, self._shared.url))
+        self._game = game = Game(session, offered, most_calls, partial(warn_once, self._settings.shared.url))
         player = StepPlayer(game, self._options, self._template, self._new_memory(), self._by_text)
         steps: list[PlayedStep] = []
         self._played = steps
