@@ -111,19 +111,21 @@ class _AgentEnv(PPOTrainer):
     # --- advantages -------------------------------------------------------------------------------------------------
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        wanted = ["extra_fields", "rm_scores", "response_mask"]
-        wanted += ["rollout_log_probs", "old_log_probs", "ref_log_prob", "values"]
-        data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=wanted)
-        extra_fields = [_plain(extra) for extra in data.pop("extra_fields").tolist()]
-        response_mask = data["response_mask"]
-        padded = DataProto(batch=data.to_padded_tensor())
-        padded.batch["token_level_scores"] = padded.batch["rm_scores"]
-        rows = BatchRows.read(batch.keys, batch.tags, extra_fields, _sums(padded.batch["rm_scores"]))
+        where = {"keys": batch.keys, "partition_id": batch.partition_id}
+        told = tq.kv_batch_get(**where, select_fields=["extra_fields", "rm_scores"])
+        extra_fields = [_plain(extra) for extra in told.pop("extra_fields").tolist()]
+        scores = told.to_padded_tensor()["rm_scores"]
+        rows = BatchRows.read(batch.keys, batch.tags, extra_fields, _sums(scores))
         metrics.update(batch_metrics(rows))
         estimator = str(self.config.algorithm.adv_estimator)
         if estimator not in ESTIMATORS or (estimator == "gae" and rows.fields is None):
             return super()._compute_advantage(batch, metrics)
 
+        wanted = ["response_mask", "rollout_log_probs", "old_log_probs", "ref_log_prob", "values"]
+        data = tq.kv_batch_get(**where, select_fields=wanted)
+        response_mask = data["response_mask"]
+        padded = DataProto(batch=data.to_padded_tensor())
+        padded.batch["token_level_scores"] = scores
         output = {}
         costs = np.zeros(len(rows))
         if self.config.algorithm.use_kl_in_reward:
@@ -149,9 +151,7 @@ class _AgentEnv(PPOTrainer):
         output["advantages"] = torch.as_tensor(of_row, dtype=torch.float32)[:, None] * mask
         output["returns"] = torch.as_tensor(returns, dtype=torch.float32)[:, None] * mask
         nested = {name: response_to_nested(value, response_mask) for name, value in output.items()}
-        return tq.kv_batch_put(
-            keys=batch.keys, partition_id=batch.partition_id, fields=TensorDict(nested, batch_size=len(batch))
-        )
+        return tq.kv_batch_put(**where, fields=TensorDict(nested, batch_size=len(batch)))
 
     def _credit(
         self, estimator: str, rows: BatchRows, costs: Any, padded: DataProto, metrics: dict[str, Any]
