@@ -75,9 +75,7 @@ def command(
 def _layout(context: str, step: Sequence[str], bundle: Bundle | None) -> StepOptions | None:
     """The options of the step layout; None for a conversation. Raises InputError with all that cannot be used."""
     from agent_env.training.step_layout import combined
-    from agent_env.training.step_options import parse_options
-    from agent_env.training.verl.writer import check_context
+    from agent_env.training.verl.writer import layout_options
 
-    own = parse_options(step)
-    check_context(context, own)
+    own = layout_options(context, step)
     return None if context != "steps" or bundle is None else combined([bundle.step_layout], own, bundle.path)
