@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from agent_env.observation import Observation
 from agent_env.training.actions import ACT
+from agent_env.training.end_turn import EPISODE_ENDED, NOT_ENDED, reply_of, too_late
 from agent_env.training.sessions import END_TURN, Answer, Ended, NextTurn
 from agent_env.training.step_moves import Call, Move
 
@@ -94,8 +95,7 @@ class Game:
         answers: list[Answer] = []
         for call in move.calls[: self._most_calls]:
             if self.turns > turn or self.session.ended is not None:
-                text = f"{call.name} was not run: end_turn had already ended the turn that this call was written for."
-                answers.append(Answer(text, is_error=True))
+                answers.append(Answer(too_late(call.name), is_error=True))
             else:
                 answers.append(await self._answer(call))
         unrun = len(move.calls) - self._most_calls
@@ -112,11 +112,9 @@ class Game:
                 f"Unknown function {call.name!r}. There are: {', '.join(sorted(self._offered))}.", is_error=True
             )
         if call.name == END_TURN:
-            arguments = call.arguments
-            response = arguments.get("response") if isinstance(arguments, dict) and len(arguments) == 1 else None
-            if not isinstance(response, str):
-                wanted = 'end_turn takes one argument, {"response": <your answer as a string>}'
-                return Answer(f"The turn was not ended: {wanted}.", is_error=True)
+            response = reply_of(call.arguments)
+            if response is None:
+                return Answer(NOT_ENDED, is_error=True)
             return Answer((await self._end_turn(response)).text)
         self.calls += 1
         answer = await self.session.call(call.name, call.arguments)
@@ -128,7 +126,7 @@ class Game:
     async def _end_turn(self, response: str) -> Outcome:
         outcome = await self.session.end_turn(response)
         if isinstance(outcome, Ended):
-            return Outcome("The episode has ended.", terminated=True)
+            return Outcome(EPISODE_ENDED, terminated=True)
         self.turns += 1
         self._show(outcome.observation, "")
         return Outcome(outcome.prompt)

@@ -20,7 +20,7 @@ Tokenize = Callable[[list[Json]], Awaitable[list[int]]]
 
 
 def messages_of(system_prompt: str, message: str) -> list[Json]:
-    """The messages of a step's prompt; `message` is what the template made."""
+    """The messages of a first prompt, or of a step's: a system prompt, if there is one, and what the user says."""
     system = [{"role": "system", "content": system_prompt}] if system_prompt else []
     return [*system, {"role": "user", "content": message}]
 

@@ -11,6 +11,7 @@ from verl.experimental.agent_loop.tool_agent_loop import AgentData
 from verl.tools.schemas import ToolResponse
 from verl.workers.rollout.replica import TokenOutput
 
+from agent_env.training.end_turn import EPISODE_ENDED, NOT_ENDED, reply_of, too_late
 from agent_env.training.sessions import END_TURN, Ended, Session
 from agent_env.training.verl.schemas import typed
 
@@ -110,7 +111,7 @@ class Attempt:
     async def call(self, name: str, arguments: Any) -> str:
         """The episode's answer to a call, whole. Raises what `Session.call` and `Session.end_turn` raise."""
         if self.turn_over:
-            return f"{name} was not run: end_turn had already ended the turn that this call was written for."
+            return too_late(name)
         try:
             if name == END_TURN:
                 return self._warn_if_cut(name, await self._end_turn(arguments))
@@ -129,14 +130,14 @@ class Attempt:
         return self._warn_if_cut(name, answer.text)
 
     async def _end_turn(self, arguments: Any) -> str:
-        response = arguments.get("response") if isinstance(arguments, dict) and len(arguments) == 1 else None
-        if not isinstance(response, str):
-            return 'The turn was not ended: end_turn takes one argument, {"response": <your answer as a string>}.'
+        response = reply_of(arguments)
+        if response is None:
+            return NOT_ENDED
         prompt_before = self.session.system_prompt
         outcome = await self.session.end_turn(response)
         self.turn_over = True
         if isinstance(outcome, Ended):
-            return "The episode has ended."
+            return EPISODE_ENDED
         self.turns += 1
         new_system_prompt = "" if outcome.system_prompt == prompt_before else outcome.system_prompt
         seen = (outcome.observation or {}).get("text")

@@ -9,6 +9,7 @@ from agent_env.errors import InputError, Problem
 from agent_env.step_prompt import StepPrompt, View
 from agent_env.training.actions import text_argument
 from agent_env.training.step_options import StepOptions
+from agent_env.training.step_player import messages_of
 from agent_env.training.task_api import TaskRow
 from agent_env.training.tasks import Progress, TasksAndTools
 from agent_env.training.verl.prompts import PromptCounter
@@ -50,19 +51,13 @@ class FirstPrompts:
 
     def of(self, task: TaskRow) -> tuple[list[Json], list[Json]]:
         """Messages and tools."""
-        messages, tools = messages_of(task), self._tools.of(task)[0]
+        tools = self._tools.of(task)[0]
         if self._template is None or self._steps is None:
-            return messages, tools
+            return messages_of(task.system_prompt, task.prompt), tools
         by_text = text_argument(tools) is not None
         view = View(task.prompt, "", 1, self._steps.max_steps, text_actions=by_text)
-        messages[-1]["content"] = self._template.render(view)
+        messages = messages_of(task.system_prompt, self._template.render(view))
         return messages, self._none if by_text else tools
-
-
-def messages_of(task: TaskRow) -> list[Json]:
-    """The task's system prompt, if there is one, and its first prompt."""
-    system = [{"role": "system", "content": task.system_prompt}] if task.system_prompt else []
-    return [*system, {"role": "user", "content": task.prompt}]
 
 
 def longest_prompt(

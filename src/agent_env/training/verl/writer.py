@@ -20,9 +20,10 @@ from agent_env.training.folder import check_target, replacing
 from agent_env.training.shared import Shared
 from agent_env.training.step_layout import step_options
 from agent_env.training.step_options import StepOptions, parse_options
+from agent_env.training.step_player import messages_of
 from agent_env.training.task_api import TaskRow
 from agent_env.training.tasks import Progress, TasksAndTools, tasks_and_tools
-from agent_env.training.verl.first_prompts import FirstPrompts, ShownTools, longest_prompt, messages_of
+from agent_env.training.verl.first_prompts import FirstPrompts, ShownTools, longest_prompt
 from agent_env.training.verl.prompts import PromptCounter
 
 AGENTS = {"conversation": "agentenv", "steps": "agentenv_steps"}
@@ -223,7 +224,7 @@ def _row(env: str, agent: str, task: TaskRow, tools: ShownTools) -> Json:
     return {
         "data_source": f"agentenv/{env}",
         "agent_name": agent,
-        "prompt": messages_of(task),
+        "prompt": messages_of(task.system_prompt, task.prompt),
         "reward_model": {"style": "rule", "ground_truth": ""},
         "extra_info": {
             "split": task.split,
