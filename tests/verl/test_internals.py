@@ -1,6 +1,5 @@
 """The installed verl still has what the loop leans on (see the docstring of `AgentEnvAgentLoop`)."""
 
-import inspect
 import re
 from pathlib import Path
 
@@ -15,14 +14,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.training.verl.loop import AgentEnvAgentLoop
 from agent_env.training.verl.steps import AgentEnvStepLoop
-
-
-def parameters(function):
-    return list(inspect.signature(inspect.unwrap(function)).parameters)
-
-
-def source(function):
-    return inspect.getsource(inspect.unwrap(function))
+from support.installed import parameters, source
 
 
 @pytest.mark.parametrize(

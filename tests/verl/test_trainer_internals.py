@@ -1,9 +1,10 @@
 """The installed verl still has what our trainers lean on (see the docstring of `agent_env.training.verl.trainers`)."""
 
-import inspect
 import warnings
 
 import pytest
+
+from support.installed import parameters, source
 
 
 @pytest.fixture(scope="module")
@@ -12,14 +13,6 @@ def v1():
         warnings.simplefilter("ignore")  # verl warns of every engine that is not installed
         import verl.trainer.ppo.v1 as module
     return module
-
-
-def parameters(function):
-    return list(inspect.signature(inspect.unwrap(function)).parameters)
-
-
-def source(function):
-    return inspect.getsource(inspect.unwrap(function))
 
 
 @pytest.mark.parametrize(
