@@ -68,8 +68,11 @@ class StepOptions:
         """These options with others in place. Raises InputError with all that are no options, or cannot be used."""
         known = [field.name for field in fields(self)]
         what = "is no option of the step layout"
-        Problems(Problem(name, what, suggestion(name, known)) for name in arguments if name not in known).settle()
-        return replace(self, **arguments)
+        problems = Problems(Problem(name, what, suggestion(name, known)) for name in arguments if name not in known)
+        made = problems.of(lambda: replace(self, **{name: arguments[name] for name in arguments if name in known}))
+        problems.settle()
+        assert made is not None
+        return made
 
 
 def parse_options(arguments: Sequence[str]) -> dict[str, Any]:
