@@ -6,11 +6,12 @@ a sandbox, and a name that the template uses and nobody defines is a problem, no
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from agent_env.errors import InputError, Problem, Problems
@@ -64,20 +65,7 @@ class StepPrompt:
 
     def __init__(self, template: str | None = None, where: str = "step_prompt.md") -> None:
         self._where = where
-        text = DEFAULT.read_text(encoding="utf-8") if template is None else template
-        try:
-            names = meta.find_undeclared_variables(_jinja.parse(text))
-            self._template = _jinja.from_string(text)
-        except TemplateSyntaxError as error:
-            raise InputError(Problem(f"{where}:{error.lineno}", f"is no template: {error.message}")) from error
-        known = {*View.__dataclass_fields__, "steps_left", *_jinja.globals}
-        problems = Problems(Problem(where, f"uses {name!r}, which there is not", FIX) for name in sorted(names - known))
-        if "observation" not in names:
-            problems.append(Problem(where, "never shows the observation", "write {{ observation }}"))
-        problems.settle()
-        sample = View("Find the key.", "A hall.", 2, 9, "Step 1", ("north", "south"), "That was no action.")
-        for view in (sample, replace(sample, memory="", actions=None, note="", observation="", text_actions=False)):
-            self.render(view)
+        self._template = _checked(_default() if template is None else template, where)
 
     def render(self, view: View) -> str:
         """The message before a step.
@@ -85,8 +73,36 @@ class StepPrompt:
         Raises:
             InputError: the template fails on what it is given.
         """
-        names = {name: getattr(view, name) for name in (*View.__dataclass_fields__, "steps_left")}
-        try:
-            return self._template.render(names).strip()
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(Problem(self._where, f"cannot be rendered: {error}")) from error
+        return _rendered(self._template, view, self._where)
+
+
+@functools.cache
+def _default() -> str:
+    return DEFAULT.read_text(encoding="utf-8")
+
+
+@functools.lru_cache(maxsize=32)  # a loop lives for one rollout, and compiling takes longer than a step's prompt
+def _checked(text: str, where: str) -> Template:
+    """The compiled template. Raises what `StepPrompt` raises."""
+    try:
+        names = meta.find_undeclared_variables(_jinja.parse(text))
+        template = _jinja.from_string(text)
+    except TemplateSyntaxError as error:
+        raise InputError(Problem(f"{where}:{error.lineno}", f"is no template: {error.message}")) from error
+    known = {*View.__dataclass_fields__, "steps_left", *_jinja.globals}
+    problems = Problems(Problem(where, f"uses {name!r}, which there is not", FIX) for name in sorted(names - known))
+    if "observation" not in names:
+        problems.append(Problem(where, "never shows the observation", "write {{ observation }}"))
+    problems.settle()
+    sample = View("Find the key.", "A hall.", 2, 9, "Step 1", ("north", "south"), "That was no action.")
+    for view in (sample, replace(sample, memory="", actions=None, note="", observation="", text_actions=False)):
+        _rendered(template, view, where)
+    return template
+
+
+def _rendered(template: Template, view: View, where: str) -> str:
+    names = {name: getattr(view, name) for name in (*View.__dataclass_fields__, "steps_left")}
+    try:
+        return template.render(names).strip()
+    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(Problem(where, f"cannot be rendered: {error}")) from error
