@@ -271,6 +271,7 @@ async def probe(shared: Shared, split: str, index: int) -> tuple[Json, ...]:
 async def _admitted(shared: Shared, data: Json, what: str, deadline: float, waits: bool) -> tuple[Socket, Json]:
     """A socket whose reset was answered, and the answer."""
     started, tries, delay = time.monotonic(), 0, FIRST_DELAY
+    last: ServerAtCapacity | ServerUnreachable | None = None
     while True:
         tries += 1
         try:
@@ -280,7 +281,9 @@ async def _admitted(shared: Shared, data: Json, what: str, deadline: float, wait
         except (ServerAtCapacity, ServerUnreachable) as error:
             if isinstance(error, ServerUnreachable) and not waits:
                 raise
-            last = error
+            # A try that the deadline cut short says less than the one before it.
+            if last is None or time.monotonic() < deadline:
+                last = error
         pause = delay * _jitter.uniform(0.5, 1.0)
         delay = min(delay * 2, LONGEST_DELAY)
         await asyncio.sleep(max(0.0, min(pause, deadline - time.monotonic())))

@@ -547,9 +547,27 @@ class TestWaiting:
     async def test_a_gateway_without_its_server_is_waited_for(self, status):
         async with peer(sums, refuse=status) as server:
             with pytest.raises(ServerUnreachable, match=f"HTTP {status}.*waited"):
-                async with opened(Shared(server.url), "train", 0, waits_for_server=True, deadline=soon(1)):
+                async with opened(Shared(server.url), "train", 0, waits_for_server=True, deadline=soon(2)):
                     pass
         assert len(server.headers) >= 2
+
+    async def test_a_last_try_that_the_deadline_cuts_short_does_not_hide_the_reason(self):
+        tries = 0
+
+        async def refuses_once_then_says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal tries
+            tries += 1
+            await reader.readuntil(b"\r\n\r\n")
+            if tries == 1:
+                writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+                await writer.drain()
+            else:
+                await reader.read()
+
+        async with raw_peer(refuses_once_then_says_nothing) as url:
+            with pytest.raises(ServerUnreachable, match=r"HTTP 503.*waited \d\.\d s for it, in 2 tries"):
+                async with opened(Shared(url), "train", 0, waits_for_server=True, deadline=soon(3)):
+                    pass
 
 
 class TestToken:
