@@ -154,7 +154,7 @@ def find_bundle(path: str | Path) -> Path:
         return BUILT_IN / str(path)
     what = "is a folder without a bundle.toml" if folder.is_dir() else "is no folder"
     names = ", ".join(built_in_bundles())
-    raise BundleError(Problem(str(path), what, f"`agent-env new PATH` makes a bundle; built in are: {names}"))
+    raise BundleError(Problem(str(path) or "''", what, f"`agent-env new PATH` makes a bundle; built in are: {names}"))
 
 
 class _Loader:

@@ -27,7 +27,9 @@ def write_bundle(path: Path) -> list[str]:
     target = path.resolve()
     name = target.name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
-        raise InputError(Problem(str(path), f"{name!r} cannot name a bundle", "use letters, digits, - and _"))
+        raise InputError(
+            Problem(str(path), f"{name!r} cannot name a bundle", "a letter, then letters, digits, - and _")
+        )
     sources = sorted(file for file in SCAFFOLD.iterdir() if file.is_file() and file.name != "__init__.py")
     try:
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):

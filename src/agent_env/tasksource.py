@@ -140,6 +140,11 @@ def _checked(data: Any, where: str, problems: list[Problem]) -> Iterator[Placed]
     ids = [turn.id for turn in read.turns]
     for repeated in sorted({i for i in ids if ids.count(i) > 1}):
         problems.append(Problem(f"{where} turns", f"two turns have the id {repeated!r}", "scores are recorded by it"))
+    problems += [
+        Problem(f"{where} turns[{index}].prompt", "is empty: the agent would be asked nothing", "write what to do")
+        for index, turn in enumerate(read.turns)
+        if not turn.prompt.strip()
+    ]
     turns = tuple(Turn(turn.id, turn.prompt, turn.verifier) for turn in read.turns)
     yield Placed(where, Task(read.id, turns, read.system_prompt, read.env, read.seed, read.name or read.id))
 

@@ -191,6 +191,7 @@ def test_everything_wrong_with_a_folder_at_once(tmp_path):
         jsonl(task("j", turns=turns(REGEX, REGEX)[:1] * 2)),
         "[1]\n",
         jsonl(task("k", turns=turns(None))),
+        jsonl(task("l", turns=[{"id": "t1", "prompt": "", "verifier": REGEX}])),
     ]
     files = {
         "bundle.toml": TOML.replace('["train"]', '["train", "eval"]') + 'reward = "mean"',
@@ -214,6 +215,7 @@ def test_everything_wrong_with_a_folder_at_once(tmp_path):
         "tasks/train.jsonl:9: not JSON: NaN is no JSON value",
         "tasks/train.jsonl:10 turns: two turns have the id 't1' (scores are recorded by it)",
         "tasks/train.jsonl:11: expected a table with the keys id, turns, system_prompt, env, seed, name, got [1]",
+        "tasks/train.jsonl:13 turns[0].prompt: is empty: the agent would be asked nothing (write what to do)",
         "tasks/train.jsonl:3: the id 'a' is taken by tasks/train.jsonl:1 (rename it)",
         "tasks/train.jsonl:1 turns[0].verifier: Counter has no score (define score(self, reply))",
         "tasks/train.jsonl:3 turns[0].verifier: Counter has no score (define score(self, reply))",

@@ -32,12 +32,23 @@ def command(
 
     # Even if this process is killed, what the bundle's code started ends, and its working folders go.
     guardian = Guardian()
+    last: list[Waiting] = []
+
+    def stood() -> str:
+        where = f"; it stood at {last[0].doing}, {last[0].episodes} episodes played" if last else ""
+        return f"the check is not through{where}"
+
     try:
         with (
-            stoppable("the check is not through"),
+            stoppable(stood),
             guardian.scratch("agent-env-check-") as scratch,
-            _progress(bundle) as said,
+            _progress(bundle) as shown,
         ):
+
+            def said(at: Waiting) -> None:
+                last[:] = [at]
+                shown(at)
+
             report = check_bundle(bundle, said, scratch)
     finally:
         guardian.close()

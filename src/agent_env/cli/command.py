@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
@@ -42,15 +42,15 @@ class Command(TyperCommand):
 
 
 @contextlib.contextmanager
-def stoppable(said: str) -> Iterator[None]:
+def stoppable(said: Callable[[], str]) -> Iterator[None]:
     """Within, SIGINT, SIGTERM and SIGHUP end the command with exit status 128 + the signal's number.
 
     Args:
-        said: in one line, then, how things stand.
+        said: how things stand then, in one line.
     """
     try:
         with stopping():
             yield
     except Stopped as signal:
-        print(f"agent-env: stopped: {said}", file=sys.stderr)
+        print(f"agent-env: stopped: {said()}", file=sys.stderr)
         raise typer.Exit(128 + signal.number) from None

@@ -25,8 +25,11 @@ def command(
         str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
     ] = None,
     context: Annotated[
-        str, typer.Option(metavar="conversation|steps", help="As the model was trained (see agent-env train).")
-    ] = "conversation",
+        str | None,
+        typer.Option(
+            metavar="conversation|steps", help="As the model was trained, if that is not known (see agent-env train)."
+        ),
+    ] = None,
     step: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Option of the step layout, as for agent-env train.")
     ] = None,
@@ -34,16 +37,19 @@ def command(
 ) -> None:
     """Play each task of a split once with MODEL on the CPU, by the loop that training uses; print the mean reward."""
     import os
+    import sys
 
     from agent_env.cli.command import stoppable
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import MissingExtra
+    from agent_env.training.model_layout import known_layout, mismatch
     from agent_env.training.verl.cpu.asked import checked
     from agent_env.training.verl.source import loop_options
 
-    # verl would warn of every call that a model writes badly; the model is told, and the reward says how it went.
-    os.environ.setdefault("VERL_LOGGING_LEVEL", "ERROR")
-    with stoppable("nothing was kept"):
+    # verl logs every call that a model writes badly as an error; the model is told, and the reward says how it went.
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "CRITICAL")
+    with stoppable(lambda: "nothing was kept"):
+        context = context or known_layout(model) or "conversation"
         own, steps = tuple(overrides or ()), tuple(step or ())
         config = checked(
             source,
@@ -55,6 +61,8 @@ def command(
             context=context,
             step_options=steps,
         )
+        if warning := mismatch(model, context):
+            print(f"agent-env: warning: {warning}", file=sys.stderr)
         try:
             from agent_env.training.verl.cpu.evaluate import evaluate, rows_of
         except ModuleNotFoundError as error:

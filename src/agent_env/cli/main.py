@@ -7,6 +7,7 @@ Each subcommand lives in a file of its own and imports what it needs when it run
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -23,8 +24,20 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"agent-env {version('agentenv-rl')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _group() -> None:
+def _group(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
     """From an environment and its tasks to a trained agent."""
 
 

@@ -33,7 +33,7 @@ def command(
         str | None,
         typer.Option(
             metavar="conversation|steps",
-            help="One growing conversation, or a fresh prompt each step; the recipe's if not given.",
+            help="One growing conversation, or a fresh prompt each step; the recipe's or model's if not given.",
         ),
     ] = None,
     step: Annotated[

@@ -43,7 +43,7 @@ def command(
     from agent_env.errors import MissingExtra, Problems
     from agent_env.training.folder import check_target
 
-    with stoppable(f"{out} is as it was"):
+    with stoppable(lambda: f"{out} is as it was"):
         problems = Problems(check_target(out))
         loaded = problems.of(lambda: load_bundle(bundle))
         if loaded is not None:

@@ -62,6 +62,8 @@ async def _answer(handle: LocalHandle, request: pipe.Request) -> bytes:
     try:
         return pipe.encode(await _done(handle, request))
     except AgentEnvError as error:
+        if error.__cause__ is not None:  # the author's own; the server is told no more than what it was
+            traceback.print_exception(error.__cause__)
         return pipe.encode(pipe.Reply.of_error(error))
     except BaseException as error:
         # An answer that cannot be encoded, or an exception that means to end a program: the episode's failure alike.

@@ -70,6 +70,9 @@ class Session:
                 fields = {"tool_name": request.data.tool_name, "result": None, "error": None}
                 return await self._call(request.data)
             except EpisodeError as error:
+                if self._episode is not None:  # a client's own mistake is its to read, not the server's
+                    # Code in a worker process has printed its traceback there.
+                    logger.warning("task %r failed: %s", self._episode.task.id, error, exc_info=error.__cause__)
                 return self._failed(fields, str(error))
             except Exception as error:
                 logger.exception("a request could not be answered")

@@ -26,6 +26,8 @@ def check_target(folder: Path) -> list[Problem]:
         return [Problem(where, "is a file", "name a folder")]
     if target in (Path.cwd(), *Path.cwd().parents):
         return [Problem(where, "is the current folder, or around it", "name a folder of its own")]
+    if (target / "bundle.toml").exists():
+        return [Problem(where, "is a bundle's folder", "name a folder of its own")]
     if target.is_dir():
         inside = sorted(entry.name for entry in target.iterdir() if entry.is_dir() or entry.is_symlink())
         if inside:

@@ -110,4 +110,6 @@ def test_what_a_long_wait_is_for_is_said(tmp_path):
         assert re.fullmatch(r"checking slow: loading the bundle for 1\d s \(at most 75 s\)\n", check.stderr.readline())
         check.send_signal(signal.SIGINT)
         assert check.wait(60) == 130
-        assert check.stderr.read() == "agent-env: stopped: the check is not through\n"
+        assert check.stderr.read() == (
+            "agent-env: stopped: the check is not through; it stood at loading the bundle, 0 episodes played\n"
+        )

@@ -5,8 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
+
+
+def test_the_version_is_that_of_the_package():
+    done = subprocess.run([sys.executable, "-m", "agent_env.cli.main", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"agent-env {version('agentenv-rl')}\n")
 
 
 @pytest.mark.parametrize(

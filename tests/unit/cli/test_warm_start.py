@@ -32,7 +32,9 @@ def test_it_makes_a_model(tmp_path):
     assert "tokens to " + str(tmp_path / "model") in run.stdout
     assert "it learned from 16 plays with a mean reward of 1.000" in run.stdout
     assert run.stderr.splitlines() == ["demonstrating: 16 of 16", "learning: 1 of 1"]
+    modes = {file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()}
     assert (tmp_path / "model" / "model.safetensors").is_file()
+    assert modes == {(tmp_path / "counter" / "env.py").stat().st_mode & 0o777}
 
 
 def test_it_makes_a_model_of_the_step_layout_with_the_bundles_options(tmp_path):

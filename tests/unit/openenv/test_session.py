@@ -219,6 +219,20 @@ async def test_a_failure_of_the_environment_ends_the_episode_without_a_reward(pl
         assert error in failure(await player.call("echo", text="a"))
 
 
+async def test_what_the_authors_code_raised_is_logged_with_its_place_and_a_clients_mistake_is_not(
+    player: Player, caplog: pytest.LogCaptureFixture
+) -> None:
+    await player.call("fail")  # before a reset
+    await player.reset("train", 99)
+    assert caplog.records == []
+    await player.reset()
+    await player.call("fail")
+    (record,) = caplog.records
+    assert record.getMessage() == "task 'plain' failed: tool 'fail' raised RuntimeError: the stove is on fire"
+    assert "env.py" in caplog.text  # where it was raised
+    assert "in fail" in caplog.text
+
+
 @pytest.mark.parametrize("score", ["nan", "inf", "-inf", "1.5", "-0.1", "many"])
 async def test_a_score_that_is_none_is_a_failure_that_names_the_step(player: Player, score: str) -> None:
     await player.reset()

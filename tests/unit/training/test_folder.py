@@ -159,6 +159,10 @@ def test_what_cannot_be_replaced_is_said_before_anything_is_touched(tmp_path, mo
     (problem,) = check_target(tmp_path / "nested")
     assert "holds folders or links (inner)" in str(problem)
     assert check_target(tmp_path / "new" / "er") == []
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle" / "bundle.toml").write_text("")
+    (problem,) = check_target(tmp_path / "bundle")
+    assert "is a bundle's folder" in str(problem)
 
 
 def test_a_link_to_a_folder_stays_a_link(tmp_path):

@@ -67,8 +67,7 @@ def advantages(estimator: str, steps: Steps, *, form: Form = "paper", **options:
         what = f"{estimator} has no form {form!r}"
         problems.append(Problem("form", what, "'paper'" if of.verl_agent is None else "'paper' or 'verl-agent'"))
     takes = of.options
-    for name in given.keys() - takes.keys():
-        problems.append(Problem(name, f"is no option of {estimator}", f"it has {', '.join(takes)}"))
+    problems += option_problems(estimator, given)
     for name, default in takes.items():
         if any(given.get(name, default) is absent for absent in (REQUIRED, Parameter.empty)):
             why = f"{estimator} needs it" + (" in verl-agent's form" if default is not Parameter.empty else "")
@@ -76,7 +75,14 @@ def advantages(estimator: str, steps: Steps, *, form: Form = "paper", **options:
     for name in of.needs:
         if getattr(steps.rows, name) is None:
             problems.append(Problem(f"steps.{name}", "is missing", f"{estimator} compares by it"))
-    problems += problems_of({name: value for name, value in given.items() if name in takes})
     if problems:
         raise InputError(problems)
     return steps.rows.scattered(of.compute(steps.rows, **given))
+
+
+def option_problems(estimator: str, options: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the options given for an estimator of `ESTIMATORS`: unknown names, impossible values."""
+    takes = ESTIMATORS[estimator].options
+    fix = f"it has {', '.join(takes)}"
+    unknown = [Problem(name, f"is no option of {estimator}", fix) for name in options if name not in takes]
+    return unknown + problems_of({name: value for name, value in options.items() if name in takes})

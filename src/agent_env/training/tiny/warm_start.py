@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import random
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from agent_env.bundle import Bundle
 from agent_env.demonstrator import Demonstration
 from agent_env.errors import InputError
 from agent_env.training.folder import replacing
+from agent_env.training.model_layout import RECORD
 from agent_env.training.step_options import StepOptions
 from agent_env.training.tasks import Progress
 from agent_env.training.tiny.conversations import Conversation, Tokens, conversation_of, text_of, tokens_of
@@ -37,7 +39,6 @@ from agent_env.training.tiny.tokenizer import blank_tokenizer, learn_tokenizer
 
 PARTS = 2  # of a step's samples, each computed by a thread of its own
 READ = 400  # conversations the tokenizer is learned from
-RECORD = "warm_start.json"
 _RISE = 20
 
 
@@ -154,6 +155,8 @@ def warm_start(
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
         (folder / RECORD).write_text(json.dumps(asdict(made), indent=2) + "\n", encoding="utf-8")
+        for file in folder.iterdir():  # safetensors lets nobody else read its file
+            shutil.copymode(folder / RECORD, file)
     return made
 
 

@@ -89,7 +89,7 @@ def command(
     options = problems.of(lambda: layout_options(context, step or ()))
     if options is not None:
         loop = replace(loop, context=context, step_options=options, bundle=bundle)
-    with stoppable(f"{out} is as it was"):
+    with stoppable(lambda: f"{out} is as it was"):
         if shared is None or problems:
             problems.of(lambda: checked(shared, out, loop, prompts))
             named = {name: f"--{name.replace('_', '-')}" for name in server}

@@ -21,6 +21,7 @@ from typing import Any
 
 from agent_env.errors import AgentEnvError, InputError, Problem
 from agent_env.stopping import stopping
+from agent_env.training.model_layout import mismatch
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress as Tell
 from agent_env.training.verl.plan import Plan, TrainOptions, checked
@@ -86,21 +87,23 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
     """
     begun = time.monotonic()
     plan = checked(options)
-    options = plan.options  # with the layout that the recipe brings
+    options = plan.options  # with the layout that the recipe or the model brings
+    if warning := mismatch(options.model, options.layout):
+        say(f"warning: {warning}")
     with stopping(), _made(plan.folder), Processes() as processes, processes.ray_folder() as ray:
         if not plan.folder.config.exists():
             plan.folder.write_config(options.identity())
         checkpoint = plan.folder.last_checkpoint()
         done = step_of(checkpoint) if checkpoint is not None else 0
         if done >= options.steps:
-            say(f"this run has its {done} steps; a larger --steps goes on from there")
+            say(f"this run has its {done} steps already: nothing to do; a larger --steps goes on from there")
             return Outcome(plan.folder.path, done, checkpoint, time.monotonic() - begun)
         url = options.source
         if not options.is_url:
             output, sessions = plan.folder.path / "server.txt", plan.sessions(256)
             url = serve_bundle(processes, url, output, max_sessions=sessions, token_var=options.token_var)
         rows = _write_rows(plan, url, tell)
-        say(f"{rows[options.train_split]} tasks to train on, {rows[options.eval_split]} to evaluate on, at {url}")
+        say(f"tasks: {rows[options.train_split]} to train on, {rows[options.eval_split]} to evaluate on, at {url}")
         plan.folder.recover_metrics(upto=done if done else -1)
         start = _next_start(plan, checkpoint)
         write_atomically(plan.folder.command, f"{start.shell()}\n")

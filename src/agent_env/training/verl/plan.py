@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, Problem, Problems
+from agent_env.training.model_layout import known_layout
 from agent_env.training.verl import settings
+from agent_env.training.verl.credit_options import check_credit
 from agent_env.training.verl.plugin import ENTRY_POINT
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.runfolder import RunFolder
 from agent_env.training.verl.settings import Settings
 from agent_env.training.verl.source import check_source, is_url, loop_options
+from agent_env.training.verl.values import check_values
 from agent_env.training.verl.writer import AGENTS, LOOP_FILE, LoopOptions, PromptOptions, layout_options
 
 OWNED = {
@@ -53,8 +56,8 @@ class TrainOptions:
         overrides: verl's own settings, ``key=value``.
         token_var: the environment variable with the server's token.
         train_split, eval_split: of the tasks.
-        context: ``conversation`` or ``steps``, how the model is shown an episode; the recipe's if None, which is
-            ``conversation`` for one that says nothing of it.
+        context: ``conversation`` or ``steps``, how the model is shown an episode; the recipe's if None, for one that
+            says nothing of it the one that the model is known to be trained in, or else ``conversation``.
         step_options: of the step layout, ``name=value``.
     """
 
@@ -195,16 +198,18 @@ def checked(options: TrainOptions) -> Plan:
     if recipe is not None:
         options = replace(options, context=problems.of(lambda: _context(options)))
     profile = problems.of(lambda: settings.load("profile", options.profile))
-    own = problems.of(lambda: settings.parse_overrides(options.overrides, owned=OWNED))
+    own = settings.parse_overrides(options.overrides, problems, owned=OWNED)
     problems.of(lambda: _check_numbers(options))
     problems.of(lambda: check_source(options.source, options.token_var, options.splits))
     problems.of(lambda: layout_options(options.layout, options.step_options))
     problems += folder.check(options.identity())
     config = merged = None
-    if recipe is not None and profile is not None and own is not None:
+    if recipe is not None and profile is not None:
         merged = settings.defaults().over(profile).over(recipe).over(_of_the_run(options, folder)).over(own)
         config = problems.of(lambda: settings.compose(merged))
-        problems.of(lambda: _check_turns(config))
+        if config is not None:
+            problems.of(lambda: check_values(config))
+            problems.of(lambda: check_credit(config, options.layout))
         problems.of(lambda: _check_plugin(merged.env))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})
     problems.of(lambda: check_model(options.model, "--model", kwargs, options.layout))
@@ -219,7 +224,7 @@ def _context(options: TrainOptions) -> str | None:
     if needed is not None and options.context not in (None, needed):
         what = f"{options.context!r} cannot be trained with recipe {options.recipe!r}, which needs {needed!r}"
         raise InputError(Problem("--context", what, "leave --context away, or choose another recipe"))
-    return options.context or needed
+    return options.context or needed or known_layout(options.model)
 
 
 def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
@@ -252,18 +257,6 @@ def _check_numbers(options: TrainOptions) -> None:
         Problem(name, f"expected {least} or more, got {value}")
         for name, value, least in (("--steps", options.steps, 1), ("--seed", options.seed, 0))
         if value < least
-    ]
-    if problems:
-        raise InputError(problems)
-
-
-def _check_turns(config: Any) -> None:
-    """verl takes a limit of 0 turns for no limit at all, which nobody means who writes it."""
-    turns = {} if config is None else config.actor_rollout_ref.rollout.multi_turn
-    problems = [
-        Problem(f"actor_rollout_ref.rollout.multi_turn.{name}=0", "means no limit to verl", "write 1 or more, or null")
-        for name in ("max_assistant_turns", "max_user_turns")
-        if turns.get(name) == 0
     ]
     if problems:
         raise InputError(problems)

@@ -2,7 +2,8 @@
 
 ``runs/NAME`` holds
 
-* ``config.yaml``: what was asked for, and of which tasks the run is; a folder takes up only its own run again.
+* ``config.yaml``: what was asked for, and of which tasks the run is; a folder takes up only its own run again,
+  once that has a checkpoint.
 * ``command.txt``: the verl command of the last start. ``log.txt``: all that verl printed, of every start.
 * ``data/``: rows and loop configuration, from the writer. ``traces/``: a record of each rollout.
 * ``metrics.jsonl``: a line for each step, ``{"step": …, "data": {…}}``, across all starts.
@@ -96,6 +97,8 @@ class RunFolder:
         began = self.read_config()
         if not isinstance(began, dict):
             return [Problem(str(self.config), "is not readable as a run's configuration", fix)]
+        if self.last_checkpoint() is None:
+            return []  # nothing of it would go on: it begins again, as whatever is asked for now
         differing = [name for name, value in asked.items() if began.get(name) != value]
         return [
             Problem(where, f"belongs to a run with {name} = {began.get(name)!r}, not {asked[name]!r}", fix)

@@ -165,17 +165,15 @@ def of(overrides: Mapping[str, Any], env: Mapping[str, str | None] | None = None
     return Settings({key.lstrip("+"): f"{key}={written(value)}" for key, value in overrides.items()}, env or {})
 
 
-def parse_overrides(arguments: Sequence[str], *, owned: Mapping[str, str]) -> Settings:
-    """The user's own ``key=value`` arguments, for verl as they are.
+def parse_overrides(arguments: Sequence[str], problems: list[Problem], *, owned: Mapping[str, str]) -> Settings:
+    """The user's own ``key=value`` arguments, for verl as they are; those of them that can be used.
 
     Args:
         arguments: as typed; ``+key=value``, ``++key=value`` and ``~key`` are hydra's.
+        problems: told everything that is no override, and every key that is owned.
         owned: keys that are set otherwise, and by what.
-
-    Raises:
-        InputError: with everything that is no override, and every key that is owned.
     """
-    parsed, problems = {}, []
+    parsed = {}
     for argument in arguments:
         match = _ARGUMENT.fullmatch(argument)
         if match is None or (match["value"] is None) != (match["mark"] == "~"):
@@ -184,8 +182,6 @@ def parse_overrides(arguments: Sequence[str], *, owned: Mapping[str, str]) -> Se
             problems.append(Problem(argument, "is set by agent-env", owned[match["key"]]))
         else:
             parsed[match["key"]] = argument
-    if problems:
-        raise InputError(problems)
     return Settings(parsed)
 
 

@@ -12,7 +12,7 @@ They are verl's own, but for this:
 * **Metrics** of episodes and step groups, and each turn's scores, in training too.
 * **An evaluation of which every rollout failed** is a metric, ``validation/missing``, and not the end of the run.
 
-Options stand in ``trainer.v1.agentenv`` (see `Options`). The modes need the replay buffers of
+Options stand in ``trainer.v1.agentenv`` (see `credit_options`). The modes need the replay buffers of
 `agent_env.training.verl.replay`.
 
 Of verl they override `PPOTrainer._compute_advantage`, `_compute_metrics`, `_get_required_batch_multiple`,
@@ -26,13 +26,12 @@ import contextlib
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import torch
 import transfer_queue as tq
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.protocol import DataProto
@@ -44,58 +43,13 @@ from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.workers.utils.padding import response_to_nested
 
-from agent_env.errors import InputError, Problem
 from agent_env.training.credit import ESTIMATORS, advantages
 from agent_env.training.verl.batch_credit import BatchRows, session_weights
 from agent_env.training.verl.batch_metrics import batch_metrics
+from agent_env.training.verl.credit_options import PREFIX, Options
 from agent_env.training.verl.replay import NothingPlayed
 
 logger = logging.getLogger(__name__)
-
-PREFIX = "agentenv_"
-
-
-@dataclass(frozen=True)
-class Options:
-    """``trainer.v1.agentenv``.
-
-    Args:
-        form: the credit estimator's conventions, ``paper`` or ``verl-agent``.
-        credit: options of the estimator; ``invalid_penalty`` is not among them, the loop's option is the one.
-        session_weight: ``session``: every episode weighs the same in the loss; ``token``: as verl's loss has it.
-    """
-
-    form: str = "paper"
-    credit: dict[str, Any] = field(default_factory=dict)
-    session_weight: str = "session"
-
-    @classmethod
-    def read(cls, config: DictConfig) -> Options:
-        """The options of verl's whole configuration.
-
-        Raises:
-            InputError: with all problems.
-        """
-        given = OmegaConf.to_container(config.trainer.v1.get("agentenv") or OmegaConf.create({}), resolve=True)
-        assert isinstance(given, dict)
-        known = [option.name for option in fields(cls)]
-        where = "trainer.v1.agentenv"
-        problems = [
-            Problem(f"{where}.{name}", "is no option", f"use {', '.join(known)}") for name in given if name not in known
-        ]
-        options = cls(**{str(name): value for name, value in given.items() if name in known})
-        if not isinstance(options.credit, dict):
-            problems.append(Problem(f"{where}.credit", f"expected options, got {options.credit!r}"))
-        elif "invalid_penalty" in options.credit:
-            fix = "set the loop's option of that name: the writer's --invalid-penalty"
-            problems.append(Problem(f"{where}.credit.invalid_penalty", "is not read", fix))
-        if options.session_weight not in ("session", "token"):
-            problems.append(
-                Problem(f"{where}.session_weight", f"got {options.session_weight!r}", "one of session, token")
-            )
-        if problems:
-            raise InputError(problems)
-        return options
 
 
 class _AgentEnv(PPOTrainer):

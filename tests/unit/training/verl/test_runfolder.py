@@ -42,7 +42,10 @@ def test_a_folder_takes_up_its_own_run_and_no_other(folder):
     with folder.made():
         folder.write_config({**ASKED, "steps": 40, "tasks": {"train": "abc"}})
     assert folder.check(ASKED) == []
-    wrong = folder.check({**ASKED, "seed": 2, "overrides": ["a=1"]})
+    changed = {**ASKED, "seed": 2, "overrides": ["a=1"]}
+    assert folder.check(changed) == []  # without a checkpoint it would begin again
+    checkpoint(folder, 5)
+    wrong = folder.check(changed)
     assert [problem.what.split("with ")[1].split(" =")[0] for problem in wrong] == ["seed", "overrides"]
 
 

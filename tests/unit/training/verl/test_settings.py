@@ -17,7 +17,7 @@ PARSER = OverridesParser.create()
 
 def merged(*overrides, profile="cpu", recipe="grpo"):
     layers = settings.defaults().over(settings.load("profile", profile)).over(settings.load("recipe", recipe))
-    return layers.over(settings.parse_overrides(overrides, owned={}))
+    return layers.over(settings.parse_overrides(overrides, [], owned={}))
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,11 @@ def test_the_shell_command_is_the_command(monkeypatch):
 
 def test_overrides_that_are_none_and_keys_with_an_owner_are_all_named():
     wrong = ["steps", "a b=3", "~trainer.x=1", "data.seed=4", "trainer.test_freq=5", "~data.tokenizer"]
-    with pytest.raises(InputError) as caught:
-        settings.parse_overrides(wrong, owned={"data.seed": "use --seed"})
-    assert [problem.where for problem in caught.value.problems] == ["steps", "a b=3", "~trainer.x=1", "data.seed=4"]
-    assert "use --seed" in str(caught.value)
+    problems = []
+    usable = settings.parse_overrides(wrong, problems, owned={"data.seed": "use --seed"})
+    assert [problem.where for problem in problems] == ["steps", "a b=3", "~trainer.x=1", "data.seed=4"]
+    assert problems[3].fix == "use --seed"
+    assert usable.arguments == {"trainer.test_freq": "trainer.test_freq=5", "data.tokenizer": "~data.tokenizer"}
 
 
 @pytest.mark.parametrize(

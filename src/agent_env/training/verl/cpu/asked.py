@@ -10,6 +10,7 @@ from agent_env.errors import Problems
 from agent_env.training.verl import settings
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.source import check_source
+from agent_env.training.verl.values import check_values
 from agent_env.training.verl.writer import layout_options
 
 
@@ -24,11 +25,17 @@ def evaluation_config(model: str, *, seed: int = 1, overrides: Sequence[str] = (
     Raises:
         InputError: with every override that cannot be used.
     """
+    problems = Problems()
     owned = {"actor_rollout_ref.model.path": "name the model", "actor_rollout_ref.rollout.seed": "use --seed"}
-    own = settings.parse_overrides(overrides, owned=owned)
+    own = settings.parse_overrides(overrides, problems, owned=owned)
     path = str(Path(model).resolve()) if Path(model).exists() else model
     given = settings.of({"actor_rollout_ref.model.path": path, "actor_rollout_ref.rollout.seed": seed})
-    return settings.compose(settings.defaults().over(settings.load("profile", "cpu")).over(given).over(own))
+    merged = settings.defaults().over(settings.load("profile", "cpu")).over(given).over(own)
+    config = problems.of(lambda: settings.compose(merged))
+    if config is not None:
+        problems.of(lambda: check_values(config))
+    problems.settle()
+    return config
 
 
 def checked(

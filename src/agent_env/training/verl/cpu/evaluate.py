@@ -147,6 +147,7 @@ async def _play(
     }
     turns = asyncio.Semaphore(AT_ONCE)
     done = 0
+    progress("playing", done, len(rows))
 
     async def played(row: Json) -> float | str:
         nonlocal done
