@@ -57,6 +57,8 @@ def test_every_task_that_can_be_played_is_scored(counter, rows):
         evaluation_config(str(counter[1])), rows, "eval", temperature=0.0, progress=lambda *step: told.append(step)
     )
     assert found.rewards == (1.0,) * 6
+    assert {episode.rows for episode in found.played} == {1}
+    assert all(0.0 < episode.surprise < 1.0 for episode in found.played)  # a sharp model, in no doubt of a token
     assert (found.mean.mean, found.mean.stderr, found.mean.n) == (1.0, 0.0, 6)
     (failure,) = found.failures
     assert failure.startswith("never: ")

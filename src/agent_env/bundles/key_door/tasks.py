@@ -9,6 +9,7 @@ from .grid import SIZES
 _SEEDS = {
     "train": range(400),
     "eval": range(10_000, 10_200),
+    "validation": range(11_000, 11_100),
     "train-mixed": range(20_000, 20_400),
     "eval-mixed": range(30_000, 30_200),
 }
@@ -25,5 +26,5 @@ def tasks(split: str) -> list[Task]:
 
 def _task(seed: int, size: int, split: str) -> Task:
     turn = Turn("goal", "Reach the goal.", {"type": "env"})
-    env = {"size": size, "held_out": split.startswith("eval")}
+    env = {"size": size, "held_out": not split.startswith("train")}
     return Task(f"room-{seed}", (turn,), _SYSTEM_PROMPT, env, seed, f"room {seed}, {size}×{size}")

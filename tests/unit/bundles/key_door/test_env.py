@@ -60,18 +60,20 @@ def test_the_splits():
     assert {split: len(tasks) for split, tasks in BUNDLE.splits.items()} == {
         "train": 400,
         "eval": 200,
+        "validation": 100,
         "train-mixed": 400,
         "eval-mixed": 200,
     }
     assert {task.env["size"] for split in ("train", "eval") for task in BUNDLE.tasks(split)} == {6}
     assert {task.env["size"] for task in BUNDLE.tasks("eval-mixed")} == {5, 6, 7, 8}
-    assert len({task.seed for task in BUNDLE.tasks("all")}) == 1200
+    assert len({task.seed for task in BUNDLE.tasks("all")}) == 1300
     rooms = {split: {first(BUNDLE, task).text for task in BUNDLE.tasks(split)} for split in BUNDLE.splits}
-    assert not (rooms["train"] | rooms["train-mixed"]) & (rooms["eval"] | rooms["eval-mixed"])
+    assert not (rooms["train"] | rooms["train-mixed"]) & (rooms["eval"] | rooms["eval-mixed"] | rooms["validation"])
+    assert not rooms["eval"] & rooms["validation"]
 
 
 def test_the_rooms_stay_what_they_are():
-    assert fingerprint(BUNDLE) == "e23d8b9fd2c9cbb4"
+    assert fingerprint(BUNDLE) == "0ce56aa3a81327a6"
 
 
 def test_an_observation_is_short():

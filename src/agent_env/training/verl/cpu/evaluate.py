@@ -18,7 +18,7 @@ import pyarrow.parquet
 import yaml
 from omegaconf import DictConfig
 from transformers import AutoConfig, AutoTokenizer
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap, ToolListWrap
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
@@ -39,11 +39,44 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Rewards in the order of the tasks that were scored, and in words what became of the others."""
+class Played:
+    """An episode that was scored.
 
-    rewards: tuple[float, ...]
+    Args:
+        reward: of the episode.
+        rows: that training would have of it: its steps in the step layout, 1 for a conversation.
+        surprise: −log p of all tokens that the model drew, in nats, under what they were drawn from. At temperature 1
+            its mean over episodes estimates the entropy of the policy over an episode.
+    """
+
+    reward: float
+    rows: int
+    surprise: float
+
+    @classmethod
+    def of(cls, output: AgentLoopOutput | list[AgentLoopOutput]) -> Played:
+        """What a loop's output comes to."""
+        rows = output if isinstance(output, list) else [output]
+        drawn = [
+            log_prob
+            for row in rows
+            for log_prob, mask in zip(row.response_logprobs or (), row.response_mask, strict=False)
+            if mask
+        ]
+        return cls(float(rows[-1].reward_score), len(rows), -sum(drawn))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was scored, in the order of the tasks, and in words what became of the others."""
+
+    played: tuple[Played, ...]
     failures: tuple[str, ...]
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """Of what was scored."""
+        return tuple(episode.reward for episode in self.played)
 
     @property
     def mean(self) -> Mean:
@@ -110,7 +143,7 @@ def evaluate(
     finally:
         server.close()
     return Evaluation(
-        tuple(outcome for outcome in outcomes if isinstance(outcome, float)),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, Played)),
         tuple(outcome for outcome in outcomes if isinstance(outcome, str)),
     )
 
@@ -132,8 +165,8 @@ async def _play(
     rows: Sequence[Json],
     temperature: float,
     progress: Progress,
-) -> list[float | str]:
-    """The reward of each row's rollout, or why it has none. The first error of another kind ends all."""
+) -> list[Played | str]:
+    """What came of each row's rollout, or why it has no reward. The first error of another kind ends all."""
     model = config.actor_rollout_ref.model.path
     parts = {
         "trainer_config": DictConfigWrap(config=config),
@@ -149,15 +182,15 @@ async def _play(
     done = 0
     progress("playing", done, len(rows))
 
-    async def played(row: Json) -> float | str:
+    async def played(row: Json) -> Played | str:
         nonlocal done
-        outcome: float | str
+        outcome: Played | str
         async with turns:
             rollout = hydra.utils.instantiate(loop, **parts)
             sampling = {"temperature": temperature, "top_p": 1.0}
             try:
                 output = await rollout.run(sampling, raw_prompt=row["prompt"], **row)
-                outcome = float((output[-1] if isinstance(output, list) else output).reward_score)
+                outcome = Played.of(output)
             except RolloutFailed as error:
                 outcome = f"{row['extra_info']['task_id']}: {error}"
         done += 1
