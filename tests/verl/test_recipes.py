@@ -1,4 +1,4 @@
-"""Each recipe on verl itself: three steps of `agent-env train`, with real processes, through our loops and trainers."""
+"""Each recipe on verl itself, and ways to train that no recipe has: three steps of `agent-env train`, with real processes, through our loops and trainers."""
 
 import json
 import math
@@ -26,9 +26,29 @@ CASES = [
 ]
 
 
+VARIANTS = {
+    "kl-in-reward": ("algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0.01"),
+    "rollout-correction": ("algorithm.rollout_correction.rollout_is=token",),
+    "by-tokens": ("+trainer.v1.agentenv.session_weight=token",),
+    "colocate-async": ("trainer.v1.trainer_mode=agentenv_colocate_async",),
+}
+"""What an estimator of steps is trained with beside its recipe."""
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("recipe", "context"), CASES)
 def test_a_recipe_trains(tmp_path, recipe, context):
+    trains(tmp_path, recipe, context)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_gigpo_trains_in_other_ways(tmp_path, variant):
+    trains(tmp_path, "gigpo", "steps", VARIANTS[variant])
+
+
+def trains(tmp_path, recipe, context, overrides=()):
     model = tiny_folder(tmp_path / "model")
     command = [sys.executable, "-m", "agent_env.cli.main", "train", str(BABBLE), "--recipe", recipe]
     command += ["--context", context, "--model", str(model), "--run", "it", "--steps", str(STEPS)]
@@ -36,6 +56,7 @@ def test_a_recipe_trains(tmp_path, recipe, context):
     command += ["data.max_prompt_length=1024", f"data.max_response_length={12 if context == 'steps' else 96}"]
     command += ["actor_rollout_ref.actor.ppo_mini_batch_size=1", "critic.ppo_mini_batch_size=1"]
     command += ["trainer.val_before_train=false", "trainer.test_freq=3", "trainer.save_freq=-1"]
+    command += overrides
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     run = tmp_path / "runs" / "it"
