@@ -29,7 +29,7 @@ from agent_env.training.verl import launch
 from agent_env.training.verl.plan import TrainOptions
 from agent_env.training.verl.runfolder import write_atomically
 
-RATES = (1e-4, 3e-4, 1e-3)
+RATES = (2e-4, 6e-4)
 """Learning rates to choose from."""
 STEPS, CHOICE_STEPS = 40, 20
 """Training steps of a run, and of one that a learning rate is chosen by."""

@@ -40,6 +40,10 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Option of the step layout, such as memory or max_steps."),
     ] = None,
+    attempts: Annotated[int, typer.Option(help="Episodes a rollout may begin.")] = 3,
+    reset_timeout: Annotated[
+        float, typer.Option(help="Seconds for a reset; sessions are waited for and attempts started as long.")
+    ] = 600.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands, and do nothing.")] = False,
 ) -> None:
     """Train a model on the tasks of a bundle or server with verl, and keep everything in runs/NAME.
@@ -69,6 +73,8 @@ def command(
         eval_split=eval_split,
         context=context,
         step_options=tuple(step or ()),
+        attempts=attempts,
+        reset_timeout=reset_timeout,
     )
     if problems:
         problems.of(lambda: checked(options))

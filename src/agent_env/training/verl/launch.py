@@ -158,7 +158,7 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
     folder, options = plan.folder, plan.options
     fresh = folder.path / "data.next"
     shutil.rmtree(fresh, ignore_errors=True)
-    shared = Shared(url, options.token_var)
+    shared = Shared(url, options.token_var, reset_timeout=options.reset_timeout)
     try:
         rows = write(shared, fresh, loop=plan.loop(), prompts=plan.prompts(), progress=tell).rows
         check_splits(options.source, options.splits, rows)
@@ -173,8 +173,8 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
         raise
     shutil.rmtree(folder.data, ignore_errors=True)
     fresh.rename(folder.data)
-    asked = {**options.identity(), "steps": options.steps, "token_var": options.token_var}
-    folder.write_config({**asked, "tasks": tasks, "versions": _versions()})
+    free = {name: getattr(options, name) for name in ("steps", "token_var", "attempts", "reset_timeout")}
+    folder.write_config({**options.identity(), **free, "tasks": tasks, "versions": _versions()})
     return rows
 
 

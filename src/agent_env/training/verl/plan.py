@@ -59,6 +59,8 @@ class TrainOptions:
         context: ``conversation`` or ``steps``, how the model is shown an episode; the recipe's if None, for one that
             says nothing of it the one that the model is known to be trained in, or else ``conversation``.
         step_options: of the step layout, ``name=value``.
+        attempts: episodes that a rollout may begin.
+        reset_timeout: seconds for a reset; sessions are waited for and attempts started as long.
     """
 
     source: str
@@ -74,6 +76,8 @@ class TrainOptions:
     eval_split: str = "eval"
     context: str | None = None
     step_options: tuple[str, ...] = ()
+    attempts: int = 3
+    reset_timeout: float = 600.0
 
     @property
     def layout(self) -> str:
@@ -130,6 +134,7 @@ class Plan:
         options = self.options
         traces = str(self.folder.traces.resolve())
         loop = loop_options(options.source, options.layout, options.step_options, traces)
+        loop = replace(loop, attempts=options.attempts)
         # Tasks that are evaluated on, too, keep their own seeds: an evaluation is the same each time.
         own = options.train_split in (options.eval_split, "all") or options.eval_split == "all"
         return loop if own else replace(loop, draw_seeds=(options.train_split,))
@@ -174,6 +179,7 @@ class Plan:
             write += ["--chat-template-kwargs", json.dumps(dict(prompts.template_kwargs))]
         if options.token_var:
             write += ["--token-var", options.token_var]
+        write += ["--attempts", str(options.attempts), "--reset-timeout", f"{options.reset_timeout:g}"]
         loop = self.loop()
         write += ["--traces", str(loop.traces)]
         write += [word for split in loop.draw_seeds for word in ("--draw-seeds", split)]
@@ -255,7 +261,12 @@ def _of_the_run(options: TrainOptions, folder: RunFolder) -> Settings:
 def _check_numbers(options: TrainOptions) -> None:
     problems = [
         Problem(name, f"expected {least} or more, got {value}")
-        for name, value, least in (("--steps", options.steps, 1), ("--seed", options.seed, 0))
+        for name, value, least in (
+            ("--steps", options.steps, 1),
+            ("--seed", options.seed, 0),
+            ("--attempts", options.attempts, 1),
+            ("--reset-timeout", options.reset_timeout, 1),
+        )
         if value < least
     ]
     if problems:

@@ -106,6 +106,8 @@ def test_a_config_that_transformers_cannot_read_is_named(options, model, tmp_pat
         ({"source": "ftp://host"}, "URL 'ftp://host'"),
         ({"source": "http://127.0.0.1:9", "token_var": "NO_SUCH_TOKEN"}, "environment variable NO_SUCH_TOKEN"),
         ({"train_split": "trian"}, "--train-split"),
+        ({"attempts": 0}, "--attempts"),
+        ({"reset_timeout": 0.5}, "--reset-timeout"),
         ({"eval_split": "dev"}, "--eval-split"),
         ({"overrides": ("no.such.key=1",)}, "verl's settings"),
         ({"overrides": (f"{TURNS}.max_assistant_turns=0",)}, f"{TURNS}.max_assistant_turns=0"),
@@ -172,12 +174,14 @@ def commands(text):
 
 
 def test_a_dry_run_prints_commands_that_need_nothing_of_ours(options, tmp_path, model):
-    text = launch.dry_run(dataclasses.replace(options, overrides=("actor_rollout_ref.rollout.n=3",)))
+    asked = dataclasses.replace(options, overrides=("actor_rollout_ref.rollout.n=3",), attempts=2, reset_timeout=50)
+    text = launch.dry_run(asked)
     serve, write, train = commands(text)
     assert serve[:3] == ["agent-env", "serve", "gridsim"]
     assert write[1:4] == ["-m", "agent_env.training.verl", "http://127.0.0.1:8000"]
     assert write[4] == str(tmp_path / "runs" / "one" / "data")
     assert write[write.index("--tokenizer") + 1] == str(model)
+    assert write[write.index("--attempts") :][:4] == ["--attempts", "2", "--reset-timeout", "50"]
     start = train.index(sys.executable)
     variables, arguments = train[:start], train[start + 3 :]
     assert variables[0] == "env"
