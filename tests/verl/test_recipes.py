@@ -1,4 +1,7 @@
-"""Each recipe on verl itself, and ways to train that no recipe has: three steps of `agent-env train`, with real processes, through our loops and trainers."""
+"""Each recipe on verl itself, and ways to train that no recipe has.
+
+Three steps of `agent-env train` each, with real processes, through our loops and trainers.
+"""
 
 import json
 import math
