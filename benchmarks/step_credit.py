@@ -34,12 +34,14 @@ RATES = (2e-4, 6e-4)
 STEPS, CHOICE_STEPS = 40, 20
 """Training steps of a run, and of one that a learning rate is chosen by."""
 ROOMS = (
-    # 4 rooms x 8 rollouts a step, in two optimizer steps, as the profile has it. What drew the tokens is the actor
-    # itself: its log-probabilities need not be computed again.
+    # 8 rooms x 8 rollouts a step, in two optimizer steps. What drew the tokens is the actor itself: its
+    # log-probabilities need not be computed again.
+    "data.train_batch_size=8",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=4",
     "algorithm.rollout_correction.bypass_mode=true",
     # A prompt has up to 98 tokens, a reply 6; verl pads each to the limits.
-    "data.max_prompt_length=112",
-    "data.max_response_length=12",
+    "data.max_prompt_length=100",
+    "data.max_response_length=8",
 )
 DAYS = ("data.max_prompt_length=64", "data.max_response_length=256")
 DAYS_IN_STEPS = ("data.max_prompt_length=256", "data.max_response_length=64")
