@@ -118,7 +118,7 @@ class ServerUnreachable(SessionError):
 
 
 class ServerAtCapacity(SessionError):
-    """The server has as many sessions as it admits."""
+    """The server has as many sessions, or as many requests a second, as it admits."""
 
     remedy = "wait"
 

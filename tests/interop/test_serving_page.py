@@ -64,7 +64,7 @@ def test_the_options_are_the_commands_own() -> None:
     command = get_command(app).commands["serve"]  # type: ignore[attr-defined]
     own = {option: parameter.default for parameter in command.params for option in parameter.opts if option[0] == "-"}
     rows = re.findall(r"^\| (`--.*?`.*?) \|", PAGE, re.MULTILINE)
-    written = dict(re.findall(r"`(--[a-z-]+)(?: NAME)?`(?: \(([\d.]+)\))?", " ".join(rows)))
+    written = dict(re.findall(r"`(--[a-z-]+)(?: [A-Z]+)?`(?: \(([\d.]+)\))?", " ".join(rows)))
     assert set(written) == set(own)
     for option, default in written.items():
         if default:

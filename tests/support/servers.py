@@ -56,7 +56,7 @@ def serving(bundle: Path | str, *options: str, env: dict[str, str] | None = None
     try:
         line = process.stdout.readline()
         timer.cancel()
-        if " on http://" not in line:
+        if " on http" not in line:
             process.kill()
             reader.join(5)
             raise AssertionError(f"the server did not start: {line!r}, {''.join(log)}")

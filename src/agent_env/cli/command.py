@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -12,6 +13,7 @@ from typer.core import TyperCommand
 
 from agent_env.errors import InputError, Problem
 from agent_env.stopping import Stopped, stopping
+from agent_env.tokens import TokenSource
 
 
 class Command(TyperCommand):
@@ -54,3 +56,12 @@ def stoppable(said: Callable[[], str]) -> Iterator[None]:
     except Stopped as signal:
         print(f"agent-env: stopped: {said()}", file=sys.stderr)
         raise typer.Exit(128 + signal.number) from None
+
+
+def token_source(var: str | None, file: str | None) -> TokenSource:
+    """Where the token is, by the options ``--token-var`` and ``--token-file``. Raises InputError, which names those."""
+    try:
+        return TokenSource(var, file)
+    except InputError as error:
+        named = {"token_var": "--token-var", "token_file": "--token-file"}
+        raise InputError([replace(problem, where=named[problem.where]) for problem in error.problems]) from None

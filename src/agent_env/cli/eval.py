@@ -24,6 +24,9 @@ def command(
     token_var: Annotated[
         str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
     ] = None,
+    token_file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="File with the task server's token, in its first line.")
+    ] = None,
     context: Annotated[
         str | None,
         typer.Option(
@@ -39,9 +42,10 @@ def command(
     import os
     import sys
 
-    from agent_env.cli.command import stoppable
+    from agent_env.cli.command import stoppable, token_source
     from agent_env.cli.progress import progress_bars
-    from agent_env.errors import MissingExtra
+    from agent_env.errors import MissingExtra, Problems
+    from agent_env.tokens import TokenSource
     from agent_env.training.model_layout import known_layout, mismatch
     from agent_env.training.verl.cpu.asked import checked
     from agent_env.training.verl.source import loop_options
@@ -51,16 +55,21 @@ def command(
     with stoppable(lambda: "nothing was kept"):
         context = context or known_layout(model) or "conversation"
         own, steps = tuple(overrides or ()), tuple(step or ())
-        config = checked(
-            source,
-            model,
-            split,
-            seed=seed,
-            overrides=own,
-            token_var=token_var,
-            context=context,
-            step_options=steps,
+        problems = Problems()
+        token = problems.of(lambda: token_source(token_var, token_file)) or TokenSource()
+        config = problems.of(
+            lambda: checked(
+                source,
+                model,
+                split,
+                seed=seed,
+                overrides=own,
+                token=token,
+                context=context,
+                step_options=steps,
+            )
         )
+        problems.settle()
         if warning := mismatch(model, context):
             print(f"agent-env: warning: {warning}", file=sys.stderr)
         try:
@@ -70,7 +79,7 @@ def command(
         loop = loop_options(source, context, steps)
         with (
             progress_bars() as progress,
-            rows_of(source, config, token_var=token_var, loop=loop, progress=progress) as data,
+            rows_of(source, config, token=token, loop=loop, progress=progress) as data,
         ):
             found = evaluate(config, data, split, temperature=temperature, n=n, progress=progress)
     mean = found.mean

@@ -16,8 +16,15 @@ def command(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0 for any free one.")] = 8000,
     token_var: Annotated[
-        str | None, typer.Option(help="The environment variable that holds the token clients must send.")
+        str | None, typer.Option(metavar="NAME", help="Environment variable with the token that clients must send.")
     ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="File with such tokens, one a line; read again when it changes."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve other machines without asking for a token.")
+    ] = False,
     max_sessions: Annotated[int, typer.Option(min=1, help="Sessions at once; newcomers wait for one to end.")] = 64,
     admission_timeout: Annotated[
         float, typer.Option(min=0, help="Seconds a newcomer waits before it is told CAPACITY_REACHED.")
@@ -25,46 +32,54 @@ def command(
     peer_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds without an answer to a ping after which a client counts as gone.")
     ] = 9.0,
+    token_sessions: Annotated[
+        int | None, typer.Option(min=1, help="Sessions at once of one token; --max-sessions if not given.")
+    ] = None,
+    token_requests: Annotated[
+        float, typer.Option(min=1, help="Requests a second of one token, calls among them; more are held back.")
+    ] = 1000.0,
+    max_message_bytes: Annotated[int, typer.Option(min=1024, help="The longest message, either way.")] = 16777216,
 ) -> None:
     """Serve a bundle's tasks over OpenEnv's protocol until SIGTERM or Ctrl-C."""
-    import ipaddress
     import logging
 
     from agent_env.bundle import load_bundle
+    from agent_env.cli.command import token_source
     from agent_env.errors import Problems
     from agent_env.openenv import build_app, serve
+    from agent_env.openenv.server import refuse_strangers
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     problems = Problems()
-    token = None if token_var is None else problems.of(lambda: _token(token_var))
+    source = problems.of(lambda: token_source(token_var, token_file))
+    if source:
+        problems.of(source.read)
+    elif source is not None and not insecure:
+        problems.of(lambda: refuse_strangers(host))
     loaded = problems.of(lambda: load_bundle(bundle))
     problems.settle()
     assert loaded is not None
-    app = build_app(loaded, token=token, max_sessions=max_sessions, admission_timeout=admission_timeout)
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if token is None and not is_loopback:
-        print(f"agent-env: whoever reaches {host} can run environments: --token-var asks for a token", file=sys.stderr)
+    app = build_app(
+        loaded,
+        token=source or None,
+        max_sessions=max_sessions,
+        admission_timeout=admission_timeout,
+        max_message_bytes=max_message_bytes,
+        token_sessions=token_sessions,
+        token_requests=token_requests,
+    )
+    if token_var is not None:
+        # A shell among the tools shows a model its environment; what environments do not have they cannot tell.
+        os.environ.pop(token_var, None)
     serve(
         app,
         host,
         port,
         peer_timeout=peer_timeout,
+        insecure=insecure,
         on_ready=lambda url: print(f"serving {loaded.name} on {url}", flush=True),
     )
     sys.stdout.flush()
     sys.stderr.flush()
     # All is torn down. Author code that never returns sits in a thread, and must not keep the process.
     os._exit(0)
-
-
-def _token(variable: str) -> str:
-    from agent_env.errors import InputError
-
-    token = os.environ.get(variable)
-    if not token:
-        state = "is not set" if token is None else "is empty"
-        raise InputError(f"the environment variable {variable!r} {state}: it must hold the token that clients send")
-    return token

@@ -27,6 +27,9 @@ def command(
     token_var: Annotated[
         str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
     ] = None,
+    token_file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="File with the task server's token, in its first line.")
+    ] = None,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "eval",
     context: Annotated[
@@ -50,9 +53,11 @@ def command(
 
     Stopped or killed, the same command goes on from the last checkpoint.
     """
+    from agent_env.cli.command import token_source
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import Problems
     from agent_env.stopping import Stopped
+    from agent_env.tokens import TokenSource
     from agent_env.training.verl import launch
     from agent_env.training.verl.plan import TrainOptions, checked
 
@@ -68,7 +73,7 @@ def command(
         seed=seed,
         steps=steps,
         overrides=tuple(overrides or ()),
-        token_var=token_var,
+        token=problems.of(lambda: token_source(token_var, token_file)) or TokenSource(),
         train_split=train_split,
         eval_split=eval_split,
         context=context,

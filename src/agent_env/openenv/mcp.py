@@ -15,7 +15,9 @@ from starlette.responses import Response
 
 from agent_env.openenv import messages
 from agent_env.openenv.admission import AtCapacity
+from agent_env.openenv.auth import HOLDER
 from agent_env.openenv.bodies import json_body
+from agent_env.openenv.holders import Holder
 from agent_env.openenv.sessions import Sessions, UnknownSession
 
 if TYPE_CHECKING:
@@ -85,17 +87,17 @@ class McpEndpoint:
     async def answer(self, request: Request) -> Response:
         """The endpoint."""
         data = await json_body(request, self._sessions.max_message)
-        text = messages.encode(await self._answer(data))
+        text = messages.encode(await self._answer(data, request.scope.get(HOLDER)))
         return Response(text, media_type="application/json")
 
-    async def _answer(self, data: Any) -> dict[str, Any]:
+    async def _answer(self, data: Any, holder: Holder | None) -> dict[str, Any]:
         try:
             call = Call.model_validate(data)
         except ValidationError as error:
             return _failure(None, INVALID_REQUEST, "Invalid request", problems=messages.problems(error))
         try:
             if call.method == "openenv/session/create":
-                return {"jsonrpc": "2.0", "id": call.id, "result": {"session_id": await self._sessions.make()}}
+                return {"jsonrpc": "2.0", "id": call.id, "result": {"session_id": await self._sessions.make(holder)}}
             name = call.params.pop("session_id", None)
             if not isinstance(name, str):
                 return _failure(call.id, INVALID_PARAMS, "expected params.session_id: openenv/session/create makes one")

@@ -6,16 +6,18 @@ import asyncio
 import contextlib
 import errno
 import faulthandler
+import ipaddress
 import logging
 import resource
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
-from agent_env.errors import InputError
+from agent_env.errors import InputError, Problem
 from agent_env.hosting.guardian import Guardian
 from agent_env.openenv.protocol import ServerProtocol
 from agent_env.openenv.sessions import Sessions
@@ -39,6 +41,7 @@ def serve(
     port: int,
     *,
     peer_timeout: float = 9.0,
+    insecure: bool = False,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until told to stop; then end every session and environment, within a bounded time, and return.
@@ -47,12 +50,15 @@ def serve(
         app: made by `build_app`.
         port: 0 for any free one.
         peer_timeout: seconds of silence (no answer to a ping) after which a client counts as gone.
+        insecure: whether an application without a token may be served to other machines.
         on_ready: called with the server's URL once it answers.
 
     Raises:
-        InputError: the address cannot be used.
+        InputError: the address cannot be used, or is one that others reach and the application asks for no token.
         EpisodeError: the environments cannot be started.
     """
+    if not (app.state.asks_for_token or insecure):
+        refuse_strangers(host)
     listener = listen(host, port, peer_timeout)
     _allow_many_files()
     guardian = Guardian()
@@ -133,13 +139,27 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
 
+def refuse_strangers(host: str) -> None:
+    """Raises InputError if a server on `host` could be reached from other machines, or the host is not known here."""
+    address = ipaddress.ip_address(_resolved(host, 0)[4][0].partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    if not (mapped or address).is_loopback:
+        what = f"whoever reaches {host} could run environments on this machine"
+        fix = "ask for a token with --token-var NAME or --token-file PATH; --insecure serves without one all the same"
+        raise InputError(Problem("--host", what, fix))
+
+
+def _resolved(host: str, port: int) -> tuple[int, int, int, str, tuple[Any, ...]]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise InputError(Problem("--host", f"{host!r} is not known here: {error}")) from None
+
+
 def listen(host: str, port: int, peer_timeout: float) -> socket.socket:
     """A listening socket whose connections notice a dead peer. Raises InputError if the address cannot be used."""
-    where = f"{host}:{port}"
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise InputError(f"the host {host!r} is not known here: {error}") from None
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    family, kind, protocol, _, address = _resolved(host, port)
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from agent_env.errors import AgentEnvError
 from agent_env.openenv.admission import Admission, Slot
 from agent_env.openenv.catalogue import Catalogue
+from agent_env.openenv.holders import Holder
 from agent_env.openenv.session import Session
 
 logger = logging.getLogger(__name__)
@@ -58,14 +59,18 @@ class Sessions:
             for host in self.catalogue.hosts:
                 await host.start()
 
-    async def open(self) -> tuple[Session, Slot]:
-        """A session with its slot, which the caller gives back. Raises AtCapacity."""
-        slot = await self.admission.enter()
+    async def open(self, holder: Holder | None = None) -> tuple[Session, Slot]:
+        """A session with its slot, which the caller gives back. Raises AtCapacity.
+
+        Args:
+            holder: who asks for it, on a server with tokens.
+        """
+        slot = await self.admission.enter(None if holder is None else holder.sessions)
         return Session(self.catalogue, self._closing, self.max_message), slot
 
-    async def make(self) -> str:
+    async def make(self, holder: Holder | None = None) -> str:
         """A session that waits for a socket; returns its id. Raises AtCapacity."""
-        session, slot = await self.open()
+        session, slot = await self.open(holder)
         name = secrets.token_urlsafe(16)
         lease = asyncio.get_running_loop().call_later(LEASE, self._run_out, name)
         self._made[name] = _Made(session, slot, lease)

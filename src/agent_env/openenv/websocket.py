@@ -17,6 +17,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from agent_env.openenv import messages
 from agent_env.openenv.admission import AtCapacity
+from agent_env.openenv.auth import HOLDER
+from agent_env.openenv.holders import HELD_FRAME, Holder, TooManyRequests
 from agent_env.openenv.sessions import Sessions, UnknownSession
 
 logger = logging.getLogger(__name__)
@@ -68,7 +70,7 @@ class WebSocketEndpoint:
         await send({"type": "websocket.accept"})
         wanted = parse_qs(scope["query_string"].decode("latin-1")).get("session_id", [""])[-1]
         inbox, outbox = Inbox(self._sessions.max_message), Outbox(send)
-        player = asyncio.create_task(self._play(inbox, outbox, wanted))
+        player = asyncio.create_task(self._play(inbox, outbox, wanted, scope.get(HOLDER)))
         outbox.watch(player)
         try:
             while True:
@@ -87,10 +89,10 @@ class WebSocketEndpoint:
             await asyncio.wait([player])
             _look_at(player)
 
-    async def _play(self, inbox: Inbox, outbox: Outbox, wanted: str) -> None:
-        """Answer the frames of `inbox` until the client says close."""
+    async def _play(self, inbox: Inbox, outbox: Outbox, wanted: str, holder: Holder | None) -> None:
+        """Answer the frames of `inbox` until the client says close, or its token is no longer valid."""
         try:
-            session, slot = self._sessions.attach(wanted) if wanted else await self._sessions.open()
+            session, slot = self._sessions.attach(wanted) if wanted else await self._sessions.open(holder)
         except AtCapacity as full:
             counts = {"active_sessions": full.active, "max_sessions": full.limit}
             await outbox.put(messages.error("CAPACITY_REACHED", str(full), **counts))
@@ -100,9 +102,19 @@ class WebSocketEndpoint:
             await outbox.put(messages.error("SESSION_ERROR", str(error)))
             await outbox.close(1000, "")
             return
+        code, reason = 1000, ""
         try:
             while True:
                 frame = await inbox.get()
+                if holder is not None:
+                    if not holder.is_valid():
+                        code, reason = 1008, "the token is no longer valid"
+                        break
+                    try:
+                        await holder.turn(HELD_FRAME)
+                    except TooManyRequests as error:
+                        await outbox.put(messages.error("CAPACITY_REACHED", str(error), retry_after=error.wait))
+                        continue
                 try:
                     request = messages.parse(frame)
                 except messages.Refused as refused:
@@ -113,7 +125,7 @@ class WebSocketEndpoint:
                 await outbox.put(await session.answer(request))
         finally:
             await self._sessions.end(session, slot)
-        await outbox.close(1000, "")
+        await outbox.close(code, reason)
 
 
 def _look_at(player: asyncio.Task[None]) -> None:

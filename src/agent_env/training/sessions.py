@@ -236,7 +236,7 @@ async def opened(
         ServerAtCapacity, ServerUnreachable: still so at the deadline; the message says how long it was waited for.
         CallTimedOut, SessionLost, EpisodeFailed: the reset failed.
         TokenRefused, NotATaskServer: at once.
-        InputError: the token's variable cannot be used.
+        InputError: the token cannot be had.
     """
     what = f"{split}[{index}]"
     started = time.monotonic()

@@ -1,14 +1,15 @@
-"""What all sessions with one task server share: where it is, its token's variable, the deadlines and the size limit."""
+"""What all sessions with one task server share: where it and its token are, the deadlines and the size limit."""
 
 from __future__ import annotations
 
 import ipaddress
 import math
-import os
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import SplitResult, urlsplit
 
-from agent_env.errors import InputError, Problem
+from agent_env.errors import Problem, Problems
+from agent_env.tokens import TokenSource
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """The largest frame OpenEnv's server accepts; we accept as much, sixteen times the default of `websockets`."""
@@ -16,11 +17,12 @@ MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Shared:
-    """A task server as its clients see it. Hashable, picklable and free of secrets: it holds no token, only its name.
+    """A task server as its clients see it. Hashable, picklable and free of secrets: it holds no token, only its place.
 
     Args:
         url: of the server, ``http://host:port`` or ``https://…``, with the path it is mounted under if there is one.
-        token_var: the environment variable that holds the token the server asks for; None for a server without one.
+        token_var: the environment variable that holds the token the server asks for.
+        token_file: the file that does, in its first line; read for each connection. Neither for a server without one.
         connect_timeout: seconds for a connection and its handshake.
         call_timeout: seconds for the answer to a tool call, a list of tools, a turn's end or an HTTP request.
         reset_timeout: seconds for the answer to a reset, and how long `opened` waits for a session by default.
@@ -32,15 +34,15 @@ class Shared:
 
     url: str
     token_var: str | None = None
+    token_file: str | None = None
     connect_timeout: float = 10.0
     call_timeout: float = 120.0
     reset_timeout: float = 600.0
     max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
-        problems = list(_url_problems(self.url))
-        if self.token_var is not None and (not self.token_var or "=" in self.token_var or "\0" in self.token_var):
-            problems.append(Problem("token_var", f"{self.token_var!r} names no environment variable"))
+        problems = Problems(_url_problems(self.url))
+        problems.of(lambda: self.token_source)
         for name in ("connect_timeout", "call_timeout", "reset_timeout"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
@@ -48,36 +50,17 @@ class Shared:
         size = self.max_message_bytes
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             problems.append(Problem("max_message_bytes", f"expected a positive number of bytes, got {size!r}"))
-        if problems:
-            raise InputError(problems)
+        problems.settle()
+
+    @cached_property
+    def token_source(self) -> TokenSource:
+        """Where the token is; false for a server without one."""
+        return TokenSource(self.token_var, self.token_file)
 
     @property
     def token(self) -> str | None:
-        """The token, read from its variable now; None if the server asks for none.
-
-        Raises:
-            InputError: the variable is unset or empty, or holds what no HTTP header can carry.
-        """
-        if self.token_var is None:
-            return None
-        token = os.environ.get(self.token_var, "")
-        if not token:
-            raise InputError(
-                Problem(
-                    f"environment variable {self.token_var}",
-                    "is not set, and holds the token of the server",
-                    "export it where this process starts",
-                )
-            )
-        if not (token.isascii() and token.isprintable() and token == token.strip()):
-            raise InputError(
-                Problem(
-                    f"environment variable {self.token_var}",
-                    "holds characters that no HTTP header can carry, or spaces around its token",
-                    "printable ASCII without spaces around it",
-                )
-            )
-        return token
+        """The token, read from its place now; None if the server asks for none. Raises InputError."""
+        return next(iter(self.token_source.read()), None)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -102,9 +85,12 @@ class Shared:
         if host == "localhost" or host.endswith(".localhost"):
             return True
         try:
-            return ipaddress.ip_address(host).is_loopback
+            address = ipaddress.ip_address(host)
         except ValueError:
             return False
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        # 0.0.0.0 and :: are what a server says that answers on every address; connecting to them stays here.
+        return (mapped or address).is_loopback or address.is_unspecified
 
 
 def _url_problems(url: str) -> list[Problem]:

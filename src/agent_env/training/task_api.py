@@ -76,9 +76,10 @@ async def read_tasks(shared: Shared, progress: Progress | None = None) -> TaskSe
 
     Raises:
         ServerUnreachable, CallTimedOut: no answer. Nothing is tried again.
+        ServerAtCapacity: too many requests at once.
         TokenRefused: HTTP 401 or 403.
         NotATaskServer: it answers, but not as the Task API.
-        InputError: tasks that cannot be played, all of them; or the token's variable cannot be used.
+        InputError: tasks that cannot be played, all of them; or the token cannot be had.
     """
     async with TaskApi.open(shared) as api:
         counts = {split: await api.num_tasks(split) for split in await api.split_names()}

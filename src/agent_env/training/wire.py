@@ -78,7 +78,8 @@ class Socket:
             ServerUnreachable: nothing answers, or it went away during the handshake, or a gateway stands in for it.
             TokenRefused: HTTP 401 or 403.
             NotATaskServer: something answers, but not with a WebSocket at ``/ws``.
-            InputError: the token's variable cannot be used.
+            ServerAtCapacity: HTTP 429.
+            InputError: the token cannot be had.
         """
         headers = shared.headers
         slot = _handshake_slot()
@@ -199,10 +200,13 @@ def status_error(shared: Shared, status: int, path: str) -> SessionError:
     """What an HTTP status other than success says, of a handshake or a request."""
     url = shared.url
     if status in (401, 403):
-        if shared.token_var is None:
-            return TokenRefused(f"{url}: HTTP {status}: the server asks for a token; name its variable (--token-var)")
-        return TokenRefused(f"{url}: HTTP {status}: the server refuses the token in {shared.token_var}")
-    if status == 429 or (status >= 500 and status != 501):
+        if not shared.token_source:
+            what = "the server asks for a token; say where it is (--token-var or --token-file)"
+            return TokenRefused(f"{url}: HTTP {status}: {what}")
+        return TokenRefused(f"{url}: HTTP {status}: the server refuses the token in {shared.token_source}")
+    if status == 429:
+        return ServerAtCapacity(f"{url}: HTTP 429 at {path}: too many requests at once")
+    if status >= 500 and status != 501:
         return ServerUnreachable(f"{url}: HTTP {status} at {path}: the server, or the gateway before it, is not ready")
     return NotATaskServer(f"{url}: HTTP {status} at {path}: not an OpenEnv 0.9+ task server")
 

@@ -73,7 +73,7 @@ def test_a_run_without_a_name_and_all_else_wrong_is_said_at_once(tmp_path, monke
             ["warm-start", "inbox", "file", "--split", "test"],
             ["file", "bundle 'inbox' has no split 'test'; its splits "],
         ),
-        (["serve", "nope", "--token-var", "NO_SUCH_TOKEN"], ["the environment variable 'NO_SUCH_TOKEN' ", "nope"]),
+        (["serve", "nope", "--token-var", "NO_SUCH_TOKEN"], ["environment variable NO_SUCH_TOKEN: is not set", "nope"]),
     ],
     ids=lambda value: value[0],
 )

@@ -118,7 +118,38 @@ def test_the_token_is_asked_for_and_appears_nowhere(tmp_path: Path) -> None:
         assert SECRET not in "".join(server.log)
 
 
-def test_an_open_server_on_every_address_warns(tmp_path: Path) -> None:
-    with serving(write_trials(tmp_path), "--host", "0.0.0.0") as server:
-        server.stop()
-        assert "--token-var" in "".join(server.log)
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1", "fe80::1%lo"])
+def test_an_open_server_that_others_reach_is_refused(
+    tmp_path: Path, host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = refused(str(tmp_path), "--host", host, capsys=capsys, monkeypatch=monkeypatch)
+    assert f"--host: whoever reaches {host} could run environments on this machine" in errors
+    assert "--token-var NAME or --token-file PATH; --insecure" in errors
+    assert "bundle.toml" in errors  # all problems at once
+
+
+def test_a_host_that_is_not_known_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = refused(str(write_trials(tmp_path)), "--host", "no.such.invalid", capsys=capsys, monkeypatch=monkeypatch)
+    assert "--host: 'no.such.invalid' is not known here" in errors
+
+
+@pytest.mark.parametrize("options", [["--insecure"], ["--token-var", "TOKEN_OF_TEST"]])
+def test_what_others_reach_is_served_with_a_token_or_on_demand(tmp_path: Path, options: list[str]) -> None:
+    with serving(write_trials(tmp_path), "--host", "0.0.0.0", *options, env={"TOKEN_OF_TEST": SECRET}) as server:
+        assert server.url.startswith("http://0.0.0.0:")
+        answer = httpx.get(server.url.replace("0.0.0.0", "127.0.0.1") + "/metadata", trust_env=False)
+        assert answer.status_code == (200 if options == ["--insecure"] else 401)
+
+
+def test_the_token_is_in_a_variable_or_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, missing = str(write_trials(tmp_path)), str(tmp_path / "none")
+    both = refused(
+        folder, "--token-var", "TOKEN_OF_TEST", "--token-file", missing, capsys=capsys, monkeypatch=monkeypatch
+    )
+    assert "--token-file: a token is in a variable or in a file, not in both" in both
+    none = refused(folder, "--token-file", missing, capsys=capsys, monkeypatch=monkeypatch)
+    assert f"file {missing}: cannot be read" in none

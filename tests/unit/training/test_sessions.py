@@ -543,7 +543,14 @@ class TestWaiting:
                 async with opened(Shared(server.url), "train", 0, deadline=soon(0.7)):
                     pass
 
-    @pytest.mark.parametrize("status", [429, 502, 503, 504])
+    async def test_too_many_requests_are_waited_out_also_by_who_never_reached_the_server(self):
+        async with peer(sums, refuse=429) as server:
+            with pytest.raises(ServerAtCapacity, match=r"HTTP 429.*waited"):
+                async with opened(Shared(server.url), "train", 0, deadline=soon(2)):
+                    pass
+        assert len(server.headers) >= 2
+
+    @pytest.mark.parametrize("status", [502, 503, 504])
     async def test_a_gateway_without_its_server_is_waited_for(self, status):
         async with peer(sums, refuse=status) as server:
             with pytest.raises(ServerUnreachable, match=f"HTTP {status}.*waited"):
@@ -575,7 +582,7 @@ class TestToken:
     async def test_a_refusal_is_never_waited_out(self, monkeypatch, status):
         monkeypatch.setenv("TOKEN_OF_TEST", "secret-value")
         async with peer(sums, refuse=status) as server:
-            with pytest.raises(TokenRefused, match=f"HTTP {status}: the server refuses the token in TOKEN_OF_TEST"):
+            with pytest.raises(TokenRefused, match=f"HTTP {status}: the server refuses the token in environment"):
                 async with opened(Shared(server.url, "TOKEN_OF_TEST"), "train", 0, waits_for_server=True):
                     pass
             with pytest.raises(TokenRefused, match="the server asks for a token"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_env.errors import NotATaskServer, ServerUnreachable, SessionError, TokenRefused
+from agent_env.errors import NotATaskServer, ServerAtCapacity, ServerUnreachable, SessionError, TokenRefused
 from agent_env.training import wire
 from agent_env.training.shared import Shared
 from agent_env.training.wire import Socket, status_error
@@ -80,7 +80,7 @@ async def test_no_answer_to_the_handshake():
         (403, TokenRefused),
         (404, NotATaskServer),
         (426, NotATaskServer),
-        (429, ServerUnreachable),
+        (429, ServerAtCapacity),
         (500, ServerUnreachable),
         (501, NotATaskServer),
         (503, ServerUnreachable),

@@ -29,6 +29,10 @@ def command(
         str | None,
         typer.Option(metavar="NAME", help="Environment variable with the server's token, here and in verl's workers."),
     ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="File whose first line is the server's token, here and in verl's workers."),
+    ] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="Count each prompt with its tools by this model's chat template."),
@@ -71,11 +75,12 @@ def command(
 ) -> None:
     """Write the tasks of the server at URL to OUT: a parquet file per split, and agent_loop.yaml.
 
-    The token is read from its variable, now and in every worker; it is in no file.
+    The token is read from its place, now and in every worker; it is in no file that is written.
     """
     problems = Problems()
     server: dict[str, Any] = {
         "token_var": token_var,
+        "token_file": token_file,
         "connect_timeout": connect_timeout,
         "call_timeout": call_timeout,
         "reset_timeout": reset_timeout,

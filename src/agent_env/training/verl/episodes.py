@@ -23,7 +23,8 @@ class LoopSettings:
 
     Args:
         url: of the task server.
-        token_var: the environment variable that holds its token, read in the worker; None for a server without one.
+        token_var: the environment variable that holds its token, read in the worker.
+        token_file: the file that does, read in the worker. Neither for a server without one.
         attempts: episodes a rollout may begin.
         reset_timeout: seconds from the rollout's begin in which sessions are waited for and attempts may start; also
             what one reset may take.
@@ -41,6 +42,7 @@ class LoopSettings:
 
     url: str
     token_var: str | None = None
+    token_file: str | None = None
     attempts: int = 3
     reset_timeout: float = 600.0
     call_timeout: float = 120.0
@@ -59,6 +61,7 @@ class LoopSettings:
         return Shared(
             url=self.url,
             token_var=self.token_var,
+            token_file=self.token_file,
             connect_timeout=self.connect_timeout,
             call_timeout=self.call_timeout,
             reset_timeout=self.reset_timeout,

@@ -101,7 +101,7 @@ def train(options: TrainOptions, *, say: Callable[[str], None] = print, tell: Te
         url = options.source
         if not options.is_url:
             output, sessions = plan.folder.path / "server.txt", plan.sessions(256)
-            url = serve_bundle(processes, url, output, max_sessions=sessions, token_var=options.token_var)
+            url = serve_bundle(processes, url, output, max_sessions=sessions, token=options.token)
         rows = _write_rows(plan, url, tell)
         say(f"tasks: {rows[options.train_split]} to train on, {rows[options.eval_split]} to evaluate on, at {url}")
         plan.folder.recover_metrics(upto=done if done else -1)
@@ -158,7 +158,7 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
     folder, options = plan.folder, plan.options
     fresh = folder.path / "data.next"
     shutil.rmtree(fresh, ignore_errors=True)
-    shared = Shared(url, options.token_var, reset_timeout=options.reset_timeout)
+    shared = Shared(url, options.token.var, options.token.file, reset_timeout=options.reset_timeout)
     try:
         rows = write(shared, fresh, loop=plan.loop(), prompts=plan.prompts(), progress=tell).rows
         check_splits(options.source, options.splits, rows)
@@ -173,8 +173,7 @@ def _write_rows(plan: Plan, url: str, tell: Tell) -> Mapping[str, int]:
         raise
     shutil.rmtree(folder.data, ignore_errors=True)
     fresh.rename(folder.data)
-    free = {name: getattr(options, name) for name in ("steps", "token_var", "attempts", "reset_timeout")}
-    folder.write_config({**options.identity(), **free, "tasks": tasks, "versions": _versions()})
+    shared = Shared(url, options.token.var, options.token.file, reset_timeout=options.reset_timeout)
     return rows
 
 

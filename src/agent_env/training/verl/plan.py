@@ -7,12 +7,13 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, Problem, Problems
+from agent_env.tokens import TokenSource
 from agent_env.training.model_layout import known_layout
 from agent_env.training.verl import settings
 from agent_env.training.verl.credit_options import check_credit
@@ -54,7 +55,7 @@ class TrainOptions:
         seed: of data order and sampling.
         steps: training steps.
         overrides: verl's own settings, ``key=value``.
-        token_var: the environment variable with the server's token.
+        token: where the server's is.
         train_split, eval_split: of the tasks.
         context: ``conversation`` or ``steps``, how the model is shown an episode; the recipe's if None, for one that
             says nothing of it the one that the model is known to be trained in, or else ``conversation``.
@@ -71,7 +72,7 @@ class TrainOptions:
     seed: int = 1
     steps: int = 40
     overrides: tuple[str, ...] = ()
-    token_var: str | None = None
+    token: TokenSource = field(default_factory=TokenSource)
     train_split: str = "train"
     eval_split: str = "eval"
     context: str | None = None
@@ -177,8 +178,7 @@ class Plan:
         write += ["--tokenizer", str(prompts.tokenizer), "--max-prompt-length", str(prompts.max_length)]
         if prompts.template_kwargs:
             write += ["--chat-template-kwargs", json.dumps(dict(prompts.template_kwargs))]
-        if options.token_var:
-            write += ["--token-var", options.token_var]
+        write += options.token.options
         write += ["--attempts", str(options.attempts), "--reset-timeout", f"{options.reset_timeout:g}"]
         loop = self.loop()
         write += ["--traces", str(loop.traces)]
@@ -206,7 +206,7 @@ def checked(options: TrainOptions) -> Plan:
     profile = problems.of(lambda: settings.load("profile", options.profile))
     own = settings.parse_overrides(options.overrides, problems, owned=OWNED)
     problems.of(lambda: _check_numbers(options))
-    problems.of(lambda: check_source(options.source, options.token_var, options.splits))
+    problems.of(lambda: check_source(options.source, options.token, options.splits))
     problems.of(lambda: layout_options(options.layout, options.step_options))
     problems += folder.check(options.identity())
     config = merged = None

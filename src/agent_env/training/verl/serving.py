@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from agent_env.errors import InputError, Problem
+from agent_env.tokens import TokenSource
 from agent_env.training.verl.processes import Processes
 
 SECONDS = 120.0
@@ -22,23 +23,20 @@ _SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
 _POLL = 0.05
 
 
-def serve_bundle(
-    processes: Processes, bundle: str, output: Path, *, max_sessions: int, token_var: str | None = None
-) -> str:
+def serve_bundle(processes: Processes, bundle: str, output: Path, *, max_sessions: int, token: TokenSource) -> str:
     """Start ``agent-env serve`` on a free port, and return its URL once it answers.
 
     Args:
         processes: the server is one of them, and ends with them.
         bundle: a folder, or the name of a built-in one.
         output: file for all it prints.
+        token: where the one is that it asks for.
 
     Raises:
         InputError: it ended, saying why, or does not answer.
     """
     command = [sys.executable, "-m", "agent_env.cli.main", "serve", bundle, "--port", "0"]
-    command += ["--max-sessions", str(max_sessions), "--peer-timeout", str(PEER_TIMEOUT)]
-    if token_var:
-        command += ["--token-var", token_var]
+    command += ["--max-sessions", str(max_sessions), "--peer-timeout", str(PEER_TIMEOUT), *token.options]
     with output.open("w", encoding="utf-8") as file:
         server = processes.start(command, environment=os.environ, output=file, errors=subprocess.STDOUT)
     deadline = time.monotonic() + SECONDS

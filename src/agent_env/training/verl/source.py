@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agent_env.bundle import find_bundle, load_bundle
 from agent_env.errors import InputError, Problem, Problems
+from agent_env.tokens import TokenSource
 from agent_env.training.shared import Shared
 from agent_env.training.verl.writer import LoopOptions, layout_options
 
@@ -15,20 +16,20 @@ def is_url(source: str) -> bool:
     return "://" in source
 
 
-def check_source(source: str, token_var: str | None, splits: Mapping[str, str]) -> None:
+def check_source(source: str, token: TokenSource, splits: Mapping[str, str]) -> None:
     """Find out, without asking a server, whether tasks can be had.
 
     Args:
-        token_var: the environment variable with the server's token.
+        token: where the server's is.
         splits: that must have tasks, by the option that asks for each.
 
     Raises:
         InputError: with everything that is in the way.
     """
     problems = Problems()
-    server = problems.of(lambda: Shared(source if is_url(source) else "http://here", token_var))
-    if server is not None:
-        problems.of(lambda: server.token)
+    problems.of(token.read)
+    if is_url(source):
+        problems.of(lambda: Shared(source))
     if not is_url(source) and (bundle := problems.of(lambda: load_bundle(source))) is not None:
         tasks = {name: len(tasks) for name, tasks in bundle.splits.items()}
         problems.of(lambda: check_splits(source, splits, tasks))

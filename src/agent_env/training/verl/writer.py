@@ -102,7 +102,7 @@ def write(
     """Read a server's tasks and write verl's rows and loop configuration into `out`, all of it or nothing.
 
     Args:
-        shared: where the server is; its URL, deadlines and the name of its token's variable go into the configuration.
+        shared: where the server is; its URL, its deadlines and where its token is go into the configuration.
         out: replaced as a whole if it is there; files that are not of this writer's stay.
         progress: told of each part of the work.
 
@@ -287,7 +287,8 @@ def _loop_config(shared: Shared, loop: LoopOptions, steps: StepOptions | None, t
         "name": AGENTS[loop.context],
         "_target_": LOOPS[loop.context],
         "url": shared.url,
-        "token_var": shared.token_var,
+        "token_var": shared.token_source.var,
+        "token_file": shared.token_source.file,
         "attempts": loop.attempts,
         "reset_timeout": shared.reset_timeout,
         "call_timeout": shared.call_timeout,

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from agent_env.cli.main import app
 from agent_env.errors import InputError
+from agent_env.tokens import TokenSource
 from agent_env.training.verl import launch, settings
 from agent_env.training.verl.plan import Plan, TrainOptions, checked
 from support.tiny_folder import tiny_folder
@@ -104,7 +105,7 @@ def test_a_config_that_transformers_cannot_read_is_named(options, model, tmp_pat
     [
         ({"source": "http://me:secret@host:1"}, "URL of host"),
         ({"source": "ftp://host"}, "URL 'ftp://host'"),
-        ({"source": "http://127.0.0.1:9", "token_var": "NO_SUCH_TOKEN"}, "environment variable NO_SUCH_TOKEN"),
+        ({"source": "http://127.0.0.1:9", "token": TokenSource("NO_SUCH_TOKEN")}, "environment variable NO_SUCH_TOKEN"),
         ({"train_split": "trian"}, "--train-split"),
         ({"attempts": 0}, "--attempts"),
         ({"reset_timeout": 0.5}, "--reset-timeout"),
@@ -194,7 +195,7 @@ def test_a_dry_run_prints_commands_that_need_nothing_of_ours(options, tmp_path, 
 
 def test_a_dry_run_on_a_server_names_its_token(options, monkeypatch):
     monkeypatch.setenv("TOKEN", "secret")
-    asked = dataclasses.replace(options, source="http://host:1", token_var="TOKEN", profile="one_gpu")
+    asked = dataclasses.replace(options, source="http://host:1", token=TokenSource("TOKEN"), profile="one_gpu")
     text = launch.dry_run(asked)
     write, _ = commands(text)
     assert write[write.index("--token-var") + 1] == "TOKEN"

@@ -138,6 +138,7 @@ class TestWhatIsWritten:
                 "_target_": "agent_env.training.verl.loop.AgentEnvAgentLoop",
                 "url": inbox.url,
                 "token_var": None,
+                "token_file": None,
                 "attempts": 5,
                 "reset_timeout": 60,
                 "call_timeout": 4.5,
@@ -204,8 +205,8 @@ class TestToken:
         with running(build_app(load_bundle("inbox"), token="tokens-secret-value")) as server:
             named = (server.url, str(out), "--token-var", "TOKEN_OF_TEST")
             for token, message in [
-                ("another", "HTTP 401: the server refuses the token in TOKEN_OF_TEST"),
-                ("", "environment variable TOKEN_OF_TEST: is not set"),
+                ("another", "HTTP 401: the server refuses the token in environment variable TOKEN_OF_TEST"),
+                ("", "environment variable TOKEN_OF_TEST: is empty"),
             ]:
                 monkeypatch.setenv("TOKEN_OF_TEST", token)
                 refused = run(*named)
@@ -213,7 +214,7 @@ class TestToken:
                 assert message in refused.err
             unnamed = run(server.url, str(out))
             assert unnamed.status == 2
-            assert "the server asks for a token; name its variable (--token-var)" in unnamed.err
+            assert "the server asks for a token; say where it is (--token-var or --token-file)" in unnamed.err
             assert not out.exists()
             monkeypatch.setenv("TOKEN_OF_TEST", "tokens-secret-value")
             done = run(*named)

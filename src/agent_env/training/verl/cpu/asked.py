@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import Problems
+from agent_env.tokens import TokenSource
 from agent_env.training.verl import settings
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.source import check_source
@@ -45,7 +46,7 @@ def checked(
     *,
     seed: int,
     overrides: Sequence[str],
-    token_var: str | None,
+    token: TokenSource,
     context: str = "conversation",
     step_options: Sequence[str] = (),
 ) -> Any:
@@ -56,7 +57,7 @@ def checked(
         InputError: with all problems.
     """
     problems = Problems()
-    problems.of(lambda: check_source(source, token_var, {"--split": split}))
+    problems.of(lambda: check_source(source, token, {"--split": split}))
     problems.of(lambda: layout_options(context, step_options))
     config = problems.of(lambda: evaluation_config(model, seed=seed, overrides=overrides))
     kwargs = {} if config is None else dict(config.data.get("apply_chat_template_kwargs") or {})

@@ -23,6 +23,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.errors import InputError, Problem, RolloutFailed
+from agent_env.tokens import TokenSource
 from agent_env.training.report import Mean
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress
@@ -89,13 +90,14 @@ def rows_of(
     source: str,
     config: DictConfig,
     *,
-    token_var: str | None = None,
+    token: TokenSource,
     loop: LoopOptions | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[Path]:
     """The rows of a bundle (served meanwhile), or of the task server at a URL, in a folder that goes at the end.
 
     Args:
+        token: where the server's is.
         loop: how an episode is laid out; a conversation if None.
 
     Raises:
@@ -108,9 +110,9 @@ def rows_of(
         url = source
         if not is_url(source):
             output = scratch / "server.txt"
-            url = serve_bundle(processes, source, output, max_sessions=AT_ONCE, token_var=token_var)
+            url = serve_bundle(processes, source, output, max_sessions=AT_ONCE, token=token)
         data = scratch / "data"
-        write(Shared(url, token_var), data, loop=loop, prompts=prompts, progress=progress)
+        write(Shared(url, token.var, token.file), data, loop=loop, prompts=prompts, progress=progress)
         yield data
 
 
