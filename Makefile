@@ -11,7 +11,7 @@ TOKENIZER := .cache/qwen3-tokenizer
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv train test lint types unit-test interop-test verl-test recipes-test tokenizer bench vllm-venv vllm-test clean
+.PHONY: help venv train test lint types unit-test interop-test faults-test verl-test recipes-test tokenizer bench vllm-venv vllm-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ venv: ## build .venv: AgentEnv, verl and torch for the CPU, the test tools
 train: venv ## train a policy on GridSim and report on held-out days (SEED=1 RUN=gridsim-seed-1)
 	@$(BIN)/python scripts/train_gridsim.py --seed $(SEED) --run $(RUN)
 
-test: lint types unit-test interop-test verl-test ## every check that runs here: lint, types, all test tiers
+test: lint types unit-test interop-test faults-test verl-test ## every check that runs here: lint, types, all test tiers
 
 lint: venv ## ruff: rules and format
 	$(BIN)/python -m ruff check .
@@ -38,6 +38,9 @@ unit-test: venv ## the unit tier
 
 interop-test: venv ## OpenEnv's own client against our server
 	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop
+
+faults-test: venv ## faults made to happen: what each did, and what it cost, a line each and in .cache/faults.json
+	timeout --foreground -s INT -k 60 900 $(PYTEST) tests/faults
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
 	timeout --foreground -s INT -k 60 2400 $(PYTEST) -m "not slow" tests/verl

@@ -42,12 +42,18 @@ class Hosting(Strict):
 
 
 class Limits(Strict):
-    """Deadlines in seconds, and the most bytes that one answer may have."""
+    """Deadlines in seconds, the most bytes that one answer may have, and what a worker process may take.
+
+    `max_memory_mb` is in MB of 2**20 bytes, `max_cpu_seconds` of processor time from one request to the next; both
+    count a worker process with all that it started, and hold where ``hosting.mode`` is ``processes``.
+    """
 
     reset_timeout: Seconds = 300.0
     call_timeout: Seconds = 60.0
     score_timeout: Seconds = 60.0
     max_answer_bytes: Annotated[int, Field(ge=1024)] = 4 * 1024 * 1024
+    max_memory_mb: Annotated[int, Field(ge=64)] = 2048
+    max_cpu_seconds: Seconds = 600.0
 
 
 class Steps(Strict):
@@ -119,10 +125,17 @@ def read_manifest(file: Path) -> ManifestFile:
         manifest = Manifest.model_validate(data)
     except ValidationError as error:
         raise BundleError(problems_of(error, Manifest, lambda loc: _where(file.name, text, loc))) from error
+    problems = []
+    if manifest.hosting.mode != "processes":
+        fix = 'set hosting.mode = "processes"'
+        for key in sorted({"max_memory_mb", "max_cpu_seconds"} & manifest.limits.model_fields_set):
+            where = _where(file.name, text, ("limits", key))
+            problems.append(Problem(where, f"no such limit can be held in {manifest.hosting.mode!r}", fix))
     repeated = sorted({split for split in manifest.splits if manifest.splits.count(split) > 1})
-    if repeated:
-        where = _where(file.name, text, ("splits",))
-        raise BundleError([Problem(where, f"split {split!r} is named twice", "remove one") for split in repeated])
+    where = _where(file.name, text, ("splits",))
+    problems += [Problem(where, f"split {split!r} is named twice", "remove one") for split in repeated]
+    if problems:
+        raise BundleError(problems)
     return ManifestFile(manifest, file.name, text)
 
 

@@ -11,6 +11,7 @@ ENV = '''
 import asyncio
 import os
 import subprocess
+import sys
 import threading
 import time
 
@@ -138,6 +139,42 @@ class Trials(Environment):
         """Start a process that outlives its parents if nobody ends it; tells its number."""
         return subprocess.Popen(["sleep", "600"], start_new_session=True).pid
 
+    @tool
+    def leak(self, megabytes: int) -> str:
+        """Take memory and keep it."""
+        self.kept = [bytearray(b"x") * (32 << 20) for _ in range(megabytes // 32)]
+        return "kept"
+
+    @tool
+    def burn(self, processes: bool) -> str:
+        """Leave something running that computes for ever: a process, or else a thread."""
+        if processes:
+            subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        else:
+            threading.Thread(target=self.spin, daemon=True).start()
+        return "lit"
+
+    @tool
+    def fork(self) -> str:
+        """Become two processes, each of which returns."""
+        return f"{'parent' if os.fork() else 'child'}"
+
+    @tool
+    def multiply(self) -> str:
+        """Become ever more processes."""
+        while True:
+            if os.fork() == 0:
+                kept = bytearray(b"x") * (16 << 20)
+                time.sleep(600)
+            time.sleep(0.02)
+
+    @tool
+    def chatter(self, megabytes: int) -> str:
+        """Print so much."""
+        for _ in range(megabytes * 1024):
+            print("x" * 1023, flush=True)
+        return "said"
+
     def score(self, reply):
         return float(reply)
 '''
@@ -158,6 +195,7 @@ reset_timeout = {limit}
 call_timeout = {limit}
 score_timeout = {limit}
 max_answer_bytes = {max_answer}
+{caps}
 """
 
 ENV_TURN = {"id": "first", "prompt": "What is your score?", "verifier": {"type": "env"}}
@@ -165,9 +203,16 @@ EXACT_TURN = {"id": "second", "prompt": "Say yes.", "verifier": {"type": "exact"
 
 
 def write_trials(
-    folder: Path, mode: str = "threads", *, workers: int = 2, limit: float = 60, max_answer: int = 65536, **env: Any
+    folder: Path,
+    mode: str = "threads",
+    *,
+    workers: int = 2,
+    limit: float = 60,
+    max_answer: int = 65536,
+    caps: str = "",
+    **env: Any,
 ) -> Path:
-    """Write the bundle into `folder`; `env` reaches the environment of every task.
+    """Write the bundle into `folder`; `env` reaches the environment of every task, `caps` are more lines of limits.
 
     Split train: 0 plain, of one turn; 1 of two turns; then resets that 2 raise, 3 sleep, 4 give NaN. Split eval: one.
     """
@@ -180,7 +225,7 @@ def write_trials(
         ),
     ]
     files: dict[str, str | None] = {
-        "bundle.toml": TOML.format(mode=mode, workers=workers, limit=limit, max_answer=max_answer),
+        "bundle.toml": TOML.format(mode=mode, workers=workers, limit=limit, max_answer=max_answer, caps=caps),
         "env.py": ENV,
         "tasks/train.jsonl": jsonl(*train),
         "tasks/eval.jsonl": jsonl({"id": "held-out", "env": env, "turns": [ENV_TURN]}),

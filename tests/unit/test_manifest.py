@@ -42,11 +42,29 @@ def test_every_key(tmp_path):
         call_timeout = 2.5
         score_timeout = 3
         max_answer_bytes = 65536
+        max_memory_mb = 512
+        max_cpu_seconds = 30
         """,
     ).manifest
     assert manifest.reward == {"a": 1, "b": -0.5}
     assert manifest.hosting == Hosting(mode="processes", workers=2)
-    assert manifest.limits == Limits(reset_timeout=1, call_timeout=2.5, score_timeout=3, max_answer_bytes=65536)
+    assert manifest.limits == Limits(
+        reset_timeout=1,
+        call_timeout=2.5,
+        score_timeout=3,
+        max_answer_bytes=65536,
+        max_memory_mb=512,
+        max_cpu_seconds=30,
+    )
+
+
+@pytest.mark.parametrize("mode", ["threads", "async"])
+def test_limits_that_nothing_would_hold_are_refused(tmp_path, mode):
+    limits = f"[hosting]\nmode = '{mode}'\n[limits]\nmax_memory_mb = 512\nmax_cpu_seconds = 30\n"
+    assert problems(tmp_path, f"{TOML}{limits}") == [
+        f'bundle.toml:{line} limits.{key}: no such limit can be held in {mode!r} (set hosting.mode = "processes")'
+        for line, key in ((10, "max_cpu_seconds"), (9, "max_memory_mb"))
+    ]
 
 
 def test_where_names_the_line(tmp_path):

@@ -16,6 +16,7 @@ import msgspec
 
 from agent_env.errors import EpisodeError
 from agent_env.hosting.template import FORK, KILL, ORDER, Notice
+from agent_env.hosting.watch import Caps
 
 START_TIMEOUT = 120.0
 """Seconds for loading a bundle in the template; large data may be read there, once."""
@@ -47,26 +48,30 @@ class Forker:
         self._loop.add_reader(control.fileno(), self._read)
 
     @classmethod
-    async def start(cls, bundle: Path) -> Forker:
-        """Start a template for the bundle in folder `bundle`. Raises EpisodeError if it cannot load it."""
-        forker = cls._spawn(bundle)
+    async def start(cls, bundle: Path, caps: Caps) -> Forker:
+        """Start a template for the bundle in folder `bundle`, each of whose workers may take `caps`.
+
+        Raises:
+            EpisodeError: it cannot load it.
+        """
+        forker = cls._spawn(bundle, caps)
         notice = await forker._ready()
         if notice.threads:
             # Forking while other threads hold locks is how workers hang; so each loads the bundle by itself.
             await forker.close()
-            forker = cls._spawn(bundle, "--bare")
+            forker = cls._spawn(bundle, caps, "--bare")
             await forker._ready()
         return forker
 
     @classmethod
-    def _spawn(cls, bundle: Path, *flags: str) -> Forker:
+    def _spawn(cls, bundle: Path, caps: Caps, *flags: str) -> Forker:
         ours, theirs = socket.socketpair()
         with theirs:
             # Called on the event loop's thread: the kernel ends the template when the *thread* that started it ends.
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "agent_env.hosting.template"),
-                    *(str(theirs.fileno()), str(bundle), str(os.getpid()), *flags),
+                    *(str(theirs.fileno()), str(bundle), str(os.getpid()), msgspec.json.encode(caps).decode(), *flags),
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -2,7 +2,8 @@
 
 So an environment that blocks, leaks, crashes or is killed costs its own episode only, and nothing it left behind
 reaches the next. A few workers wait, already forked (``hosting.workers``), so that opening an episode is a matter of a
-message. A call that is cancelled, or ran past its deadline, ends with its worker killed.
+message. A call that is cancelled, or ran past its deadline, ends with its worker killed, and so does one whose worker
+takes more memory or processor time than ``[limits]`` allow.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from agent_env.environment import Score
 from agent_env.errors import EpisodeError
 from agent_env.hosting import pipe
 from agent_env.hosting.forker import Fork, Forker
+from agent_env.hosting.watch import Caps
 from agent_env.observation import Observation
 from agent_env.task import Task, Turn
 from agent_env.tools import ToolResult
@@ -76,7 +78,9 @@ class ProcessHost:
                     )
                     self._drop_waiting()
                     await self._forker.close()
-                self._forker = await Forker.start(self._bundle.path)
+                limits = self._bundle.limits
+                caps = Caps(limits.max_memory_mb, limits.max_cpu_seconds)
+                self._forker = await Forker.start(self._bundle.path, caps)
             return self._forker
 
     def _refill(self, forker: Forker) -> None:

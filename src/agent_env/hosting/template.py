@@ -1,8 +1,9 @@
-"""The process that worker processes are forked off: ``python -m agent_env.hosting.template FD BUNDLE [--bare]``.
+"""The process that workers are forked off: ``python -m agent_env.hosting.template FD BUNDLE SERVER CAPS [--bare]``.
 
 It loads the bundle once and then only forks, so that a worker costs milliseconds and shares what was loaded. It runs a
 single thread, the one place from which forking is safe; with ``--bare`` it loads nothing, for a bundle whose modules
-start threads, and each worker loads it anew. It dies with the server, and its workers die with it.
+start threads, and each worker loads it anew. It dies with the server, whose process id is SERVER, and its workers die
+with it. What each of them may take is CAPS, the JSON of `agent_env.hosting.watch.Caps`.
 
 Over the socket FD it is told, in `ORDER`s, to fork a worker (with the worker's end of a socket pair attached) or to
 kill one; it answers with JSON lines, `Notice`: first that it is ready or why it is not, then of each worker that ended.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import math
 import os
 import select
 import signal
@@ -26,6 +28,7 @@ import msgspec
 from agent_env.bundle import load_bundle
 from agent_env.errors import AgentEnvError
 from agent_env.hosting.parent_death import adopt_orphans, children, die_with_parent
+from agent_env.hosting.watch import Caps, Requests, Watch
 from agent_env.hosting.worker import work
 
 ORDER = struct.Struct("!cI")
@@ -46,8 +49,10 @@ class Notice(msgspec.Struct, omit_defaults=True):
 class Template:
     """Forks workers as told, and says how each ended."""
 
-    def __init__(self, control: socket.socket, bundle_path: str) -> None:
+    def __init__(self, control: socket.socket, bundle_path: str, caps: Caps) -> None:
         self._control = control
+        self._watch = Watch(caps)
+        self._over: dict[int, str] = {}  # workers that were killed for what they took, and why
         self._load = functools.cache(functools.partial(load_bundle, bundle_path))
         self._workers: dict[int, int] = {}  # process id to the server's number
         self._own: set[int] = set()  # what the bundle's modules started when they were loaded
@@ -83,7 +88,11 @@ class Template:
         poll.register(self._control, select.POLLIN)
         poll.register(ended, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            wait = self._watch.wait
+            ready = {fd for fd, _ in poll.poll(None if wait is None else math.ceil(1000 * wait))}
+            for pid, why in self._watch.over().items():
+                self._over[pid] = why
+                _kill_group(pid)
             if ended in ready:
                 os.read(ended, 4096)
                 self._reap()
@@ -114,11 +123,12 @@ class Template:
         return True
 
     def _fork(self, number: int, descriptor: int, own: tuple[int, ...]) -> None:
-        template = os.getpid()
+        template, requests = os.getpid(), Requests()
         try:
             pid = os.fork()
         except OSError as error:
             os.close(descriptor)
+            requests.close()
             self._tell(Notice(worker=number, failure=f"could not be started: {error}"))
             return
         if pid == 0:
@@ -127,12 +137,13 @@ class Template:
             self._control.close()
             for fd in own:
                 os.close(fd)
-            work(socket.socket(fileno=descriptor), self._load, template)
+            work(socket.socket(fileno=descriptor), self._load, template, requests)
         os.close(descriptor)
         with contextlib.suppress(OSError):
             # Also done by the worker itself; whichever comes first, the group exists before it can be killed.
             os.setpgid(pid, pid)
         self._workers[pid] = number
+        self._watch.add(pid, requests)
 
     def _reap(self) -> None:
         while True:
@@ -146,12 +157,15 @@ class Template:
                 return
             _kill_group(ended.si_pid)
             os.waitpid(ended.si_pid, 0)
+            self._watch.remove(ended.si_pid)
             number = self._workers.pop(ended.si_pid, None)
+            why = self._over.pop(ended.si_pid, "")
             if number is not None:
                 was_signal = ended.si_code != os.CLD_EXITED
                 self._tell(
                     Notice(
                         worker=number,
+                        failure=why,
                         exit_status=None if was_signal else ended.si_status,
                         signal=ended.si_status if was_signal else None,
                     )
@@ -175,11 +189,11 @@ def _kill_group(pid: int) -> None:
 
 def main() -> None:
     """Run as the module's own process."""
-    fd, bundle_path, server, *flags = sys.argv[1:]
+    fd, bundle_path, server, caps, *flags = sys.argv[1:]
     die_with_parent(int(server))
     adopt_orphans()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    template = Template(socket.socket(fileno=int(fd)), bundle_path)
+    template = Template(socket.socket(fileno=int(fd)), bundle_path, msgspec.json.decode(caps, type=Caps))
     if "--bare" in flags:
         template.ready()
     else:

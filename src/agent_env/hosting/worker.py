@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_env.errors import AgentEnvError, EpisodeError
@@ -18,14 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_env.bundle import Bundle
+    from agent_env.hosting.watch import Requests
 
 
-def work(connection: socket.socket, load: Callable[[], Bundle], template: int) -> None:
+def work(connection: socket.socket, load: Callable[[], Bundle], template: int, requests: Requests) -> None:
     """Serve one episode over `connection`; never returns.
 
     Args:
         load: gives the bundle, at no cost if the template has loaded it.
         template: process id of the parent, with which this process must die.
+        requests: where to count the requests that were begun.
     """
     try:
         # A group of its own, so that what the environment starts can be ended with it.
@@ -35,7 +39,8 @@ def work(connection: socket.socket, load: Callable[[], Bundle], template: int) -
         adopt_orphans()
         die_when_closed(connection.fileno())
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        asyncio.run(_serve(connection, LocalHandle(load())))
+        _die_first()
+        asyncio.run(_serve(connection, LocalHandle(load()), requests))
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -43,13 +48,26 @@ def work(connection: socket.socket, load: Callable[[], Bundle], template: int) -
     os._exit(0)
 
 
-async def _serve(connection: socket.socket, handle: LocalHandle) -> None:
+def _die_first() -> None:
+    """Have a kernel that runs out of memory end this process, or what it starts, rather than the server (Linux)."""
+    with contextlib.suppress(OSError):
+        score = Path("/proc/self/oom_score_adj")
+        score.write_text(str(min(1000, int(score.read_text(encoding="ascii")) + 300)), encoding="ascii")
+
+
+async def _serve(connection: socket.socket, handle: LocalHandle, requests: Requests) -> None:
+    me = os.getpid()
     reader, writer = await asyncio.open_connection(sock=connection)
     while True:
         try:
             (length,) = pipe.LENGTH.unpack(await reader.readexactly(pipe.LENGTH.size))
             request = pipe.decode_request(await reader.readexactly(length))
-            writer.write(await _answer(handle, request))
+            requests.begin()
+            answer = await _answer(handle, request)
+            if os.getpid() != me:
+                # A copy of this process that the environment made by os.fork: it is not the one that was asked.
+                os._exit(0)
+            writer.write(answer)
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             # The server is done with this episode.
