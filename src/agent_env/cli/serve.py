@@ -22,6 +22,12 @@ def command(
         str | None,
         typer.Option(metavar="PATH", help="File with such tokens, one a line; read again when it changes."),
     ] = None,
+    ssl_certfile: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Certificate (PEM, with its chain), to serve https.")
+    ] = None,
+    ssl_keyfile: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The certificate's key, if it is in a file of its own.")
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Serve other machines without asking for a token.")
     ] = False,
@@ -47,7 +53,7 @@ def command(
     from agent_env.cli.command import token_source
     from agent_env.errors import Problems
     from agent_env.openenv import build_app, serve
-    from agent_env.openenv.server import refuse_strangers
+    from agent_env.openenv.server import check_certificate, refuse_strangers
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     problems = Problems()
@@ -56,6 +62,7 @@ def command(
         problems.of(source.read)
     elif source is not None and not insecure:
         problems.of(lambda: refuse_strangers(host))
+    problems.of(lambda: check_certificate(ssl_certfile, ssl_keyfile))
     loaded = problems.of(lambda: load_bundle(bundle))
     problems.settle()
     assert loaded is not None
@@ -77,6 +84,8 @@ def command(
         port,
         peer_timeout=peer_timeout,
         insecure=insecure,
+        ssl_certfile=ssl_certfile,
+        ssl_keyfile=ssl_keyfile,
         on_ready=lambda url: print(f"serving {loaded.name} on {url}", flush=True),
     )
     sys.stdout.flush()

@@ -11,6 +11,7 @@ import logging
 import resource
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,8 @@ def serve(
     *,
     peer_timeout: float = 9.0,
     insecure: bool = False,
+    ssl_certfile: str | None = None,
+    ssl_keyfile: str | None = None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until told to stop; then end every session and environment, within a bounded time, and return.
@@ -51,14 +54,18 @@ def serve(
         port: 0 for any free one.
         peer_timeout: seconds of silence (no answer to a ping) after which a client counts as gone.
         insecure: whether an application without a token may be served to other machines.
+        ssl_certfile, ssl_keyfile: uvicorn's: the certificate and its chain, and its key, for https; no key if the first
+            file has both.
         on_ready: called with the server's URL once it answers.
 
     Raises:
-        InputError: the address cannot be used, or is one that others reach and the application asks for no token.
+        InputError: the certificate or the address cannot be used, or the address is one that others reach and the
+            application asks for no token.
         EpisodeError: the environments cannot be started.
     """
     if not (app.state.asks_for_token or insecure):
         refuse_strangers(host)
+    check_certificate(ssl_certfile, ssl_keyfile)
     listener = listen(host, port, peer_timeout)
     _allow_many_files()
     guardian = Guardian()
@@ -80,8 +87,11 @@ def serve(
             server_header=False,
             timeout_keep_alive=HTTP_KEEP_ALIVE,
             timeout_graceful_shutdown=GRACE,
+            ssl_certfile=ssl_certfile,
+            ssl_keyfile=ssl_keyfile,
         )
-        server = _Server(config, lambda: on_ready(url_of(listener)))
+        scheme = "http" if ssl_certfile is None else "https"
+        server = _Server(config, lambda: on_ready(url_of(listener, scheme)))
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             runner.run(_run(server, app.state.sessions, listener))
     finally:
@@ -192,10 +202,25 @@ def _notice_dead_peers(listener: socket.socket, seconds: float) -> None:
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """The URL of what listens there."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def check_certificate(certfile: str | None, keyfile: str | None) -> None:
+    """Raises InputError for files that TLS cannot be served with; None for none."""
+    if certfile is None:
+        if keyfile is not None:
+            what = "is a key without a certificate, and the server would not speak TLS"
+            raise InputError(Problem("--ssl-keyfile", what, "add --ssl-certfile PATH"))
+        return
+    try:
+        # Without an answer here OpenSSL asks the terminal for the password of a key that has one.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=lambda: "")
+    except (OSError, ValueError) as error:
+        what = f"{certfile} and its key cannot be used: {getattr(error, 'strerror', None) or error}"
+        raise InputError(Problem("--ssl-certfile", what, "a PEM certificate and its key without a password")) from None
 
 
 def _allow_many_files() -> None:

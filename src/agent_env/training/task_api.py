@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from agent_env.errors import CallTimedOut, InputError, NotATaskServer, Problem, ServerUnreachable
+from agent_env.training import tls
 from agent_env.training.answers import Json, openai_tool
 from agent_env.training.shared import Shared
 from agent_env.training.wire import status_error
@@ -119,6 +120,7 @@ class TaskApi:
             headers=shared.headers,
             timeout=timeout,
             trust_env=not shared.loopback,
+            verify=tls.context(),
             # Shorter than any server keeps an idle connection (uvicorn: 5 s), or a request could meet its closing.
             limits=httpx.Limits(keepalive_expiry=2.0),
         ) as client:
@@ -222,6 +224,8 @@ class TaskApi:
                 raise ServerUnreachable(f"{url}: the server closed the connection unanswered at {path}") from error
             raise NotATaskServer(f"{url}: answers at {path}, but not in HTTP ({error})") from error
         except httpx.TransportError as error:
+            if found := tls.failure(error):
+                raise NotATaskServer(f"{url}: {found}") from error
             raise ServerUnreachable(f"{url}: {error or type(error).__name__}") from error
         if response.status_code in UNSUPPORTED:
             return None

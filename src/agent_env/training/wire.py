@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import logging
 import ssl
@@ -30,6 +29,7 @@ from agent_env.errors import (
     SessionLost,
     TokenRefused,
 )
+from agent_env.training import tls
 from agent_env.training.shared import Shared
 
 CONCURRENT_HANDSHAKES = 32
@@ -52,12 +52,6 @@ _handshakes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = W
 def _handshake_slot() -> asyncio.Semaphore:
     loop = asyncio.get_running_loop()
     return _handshakes.setdefault(loop, asyncio.Semaphore(CONCURRENT_HANDSHAKES))
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    # Reading the system's certificates takes tens of milliseconds: too long to do it for every rollout.
-    return ssl.create_default_context()
 
 
 class Socket:
@@ -104,7 +98,7 @@ class Socket:
                     close_timeout=CLOSE_SECONDS,
                     max_size=shared.max_message_bytes,
                     logger=_log,
-                    ssl=_tls() if shared.socket_url.startswith("wss:") else None,
+                    ssl=tls.context() if shared.socket_url.startswith("wss:") else None,
                 )
         finally:
             slot.release()
@@ -179,8 +173,7 @@ def _handshake_errors(shared: Shared, seconds: float) -> Iterator[None]:
     except TimeoutError as error:
         raise ServerUnreachable(f"{url}: no handshake in {seconds:g} s") from error
     except ssl.SSLError as error:
-        reason = getattr(error, "verify_message", "") or error.reason or str(error)
-        raise NotATaskServer(f"{url}: TLS failed ({reason}): is it https, with a valid certificate?") from error
+        raise NotATaskServer(f"{url}: {tls.failure(error)}") from error
     except OSError as error:
         raise ServerUnreachable(f"{url}: {error.strerror or str(error) or type(error).__name__}") from error
     except InvalidStatus as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_env.errors import CallTimedOut, InputError, NotATaskServer, ServerUnreachable, TokenRefused
+from agent_env.errors import CallTimedOut, InputError, NotATaskServer, ServerAtCapacity, ServerUnreachable, TokenRefused
 from agent_env.training.sessions import Shared, TaskRow, read_tasks
 from agent_env.training.task_api import PAGE, TaskApi
 from support.peers import free_port, http_peer, raw_peer
@@ -120,10 +120,13 @@ async def test_what_is_no_task_server(changes, message):
             await read_tasks(Shared(server.url))
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_a_server_that_is_not_ready(status):
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(429, ServerAtCapacity), (500, ServerUnreachable), (502, ServerUnreachable), (503, ServerUnreachable)],
+)
+async def test_a_server_that_is_not_ready(status, error):
     async with http_peer(Serves({}, list_environments=(status, b"bad gateway"))) as server:
-        with pytest.raises(ServerUnreachable, match=f"HTTP {status} at /list_environments"):
+        with pytest.raises(error, match=f"HTTP {status} at /list_environments"):
             await read_tasks(Shared(server.url))
 
 
@@ -164,7 +167,7 @@ async def test_the_token_is_sent_with_every_request_and_a_refusal_says_which_var
         assert {headers["authorization"] for headers in server.headers} == {"Bearer secret-value"}
     for status in (401, 403):
         async with http_peer(Serves({}, list_environments=(status, {}))) as server:
-            with pytest.raises(TokenRefused, match="the server refuses the token in TOKEN_OF_TEST"):
+            with pytest.raises(TokenRefused, match="the server refuses the token in environment variable TOKEN"):
                 await read_tasks(Shared(server.url, "TOKEN_OF_TEST"))
 
 

@@ -7,7 +7,6 @@ fields of all others, as nulls, to the model. The schema is explicit, so an empt
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from agent_env.errors import InputError, MissingExtra, Problem, Problems
 from agent_env.training.folder import check_target, replacing
+from agent_env.training.running import run
 from agent_env.training.shared import Shared
 from agent_env.training.step_layout import step_options
 from agent_env.training.step_options import StepOptions, parse_options
@@ -116,12 +116,12 @@ def write(
     _pyarrow()
     counter = checked(shared, out, loop, prompts)
     tell = progress or (lambda what, done, total: None)
-    tasks = asyncio.run(tasks_and_tools(shared, tell))
+    tasks = run(tasks_and_tools(shared, tell))
     _check_split_names(tasks)
     shown_tools = ShownTools(tasks)
     steps = None
     if loop.context == "steps":
-        steps = asyncio.run(step_options(shared, dict(loop.step_options), loop.bundle))
+        steps = run(step_options(shared, dict(loop.step_options), loop.bundle))
     longest = None
     if counter is not None:
         longest = longest_prompt(tasks, FirstPrompts(shown_tools, steps), counter, prompts.max_length, tell)

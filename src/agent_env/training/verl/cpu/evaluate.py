@@ -25,6 +25,7 @@ from verl.workers.rollout.replica import TokenOutput
 from agent_env.errors import InputError, Problem, RolloutFailed
 from agent_env.tokens import TokenSource
 from agent_env.training.report import Mean
+from agent_env.training.running import run
 from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress
 from agent_env.training.verl.cpu.server import RolloutServer
@@ -141,7 +142,7 @@ def evaluate(
     loop = {key: value for key, value in entry.items() if key != "name"}
     server = _server(config)
     try:
-        outcomes = asyncio.run(_play(config, loop, server, rows, temperature, progress))
+        outcomes = run(_play(config, loop, server, rows, temperature, progress))
     finally:
         server.close()
     return Evaluation(

@@ -1,0 +1,86 @@
+"""A command's coroutine is run to its end, and blocking calls that were given up are not waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from agent_env.errors import ServerUnreachable
+from agent_env.training.running import run
+from agent_env.training.sessions import Shared, opened, read_tasks
+
+
+def test_what_it_returns_and_raises() -> None:
+    async def returns() -> int:
+        return await asyncio.to_thread(lambda: 3)
+
+    async def raises() -> None:
+        await asyncio.to_thread(int, "x")
+
+    assert run(returns()) == 3
+    with pytest.raises(ValueError, match="invalid literal"):
+        run(raises())
+
+
+@pytest.fixture
+def unanswered(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A resolver that answers nothing before this is set."""
+    answer, resolve = threading.Event(), socket.getaddrinfo
+
+    def slow(host: str | bytes | None, *rest: object, **more: object) -> object:
+        if host in ("slow.test", b"slow.test"):
+            answer.wait(60)
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return resolve(host, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    return answer
+
+
+@pytest.mark.parametrize("what", ["read", "play"])
+def test_a_name_that_is_not_resolved_costs_the_connect_timeout_and_no_more(
+    unanswered: threading.Event, what: str
+) -> None:
+    shared = Shared("http://slow.test:1", connect_timeout=0.3)
+
+    async def play() -> None:
+        async with opened(shared, "train", 0):
+            pass
+
+    async def read() -> None:
+        await read_tasks(shared)
+
+    began = time.monotonic()
+    with pytest.raises(ServerUnreachable, match=r"in 0\.3 s"):
+        run(play() if what == "play" else read())
+    assert time.monotonic() - began < 30  # far from the resolver's 60 s, also on a busy machine
+    unanswered.set()
+
+
+WRITE = """
+import socket, sys, time
+
+def slow(*_, **__):
+    time.sleep(60)
+
+socket.getaddrinfo = slow
+sys.argv = ["write", "http://slow.test:1", sys.argv[1], "--connect-timeout", "0.3"]
+from agent_env.training.verl.__main__ import main
+main()
+"""
+
+
+def test_neither_does_the_process_wait_for_it(tmp_path: object) -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE, f"{tmp_path}/rows"], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no connection in 0.3 s" in done.stderr
+    assert time.monotonic() - began < 55
