@@ -19,6 +19,12 @@ class Restarting:
         self.url = ""
         self.start()
 
+    @property
+    def pid(self) -> int:
+        """Process id of the server that runs."""
+        assert self._server is not None
+        return self._server.process.pid
+
     def start(self) -> None:
         """Start it, and return once it answers."""
         port = self.url.rpartition(":")[2] or "0"

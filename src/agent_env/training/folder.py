@@ -47,7 +47,8 @@ def replacing(folder: Path, stale: Callable[[Path], bool]) -> Iterator[Path]:
         stale: of a file in the old folder: whether it goes. All others stay.
 
     Raises:
-        InputError: see `check_target`; or another process is writing the same folder.
+        InputError: see `check_target`; another process is writing the same folder; or the system refuses, as a full
+            disk does. What was there is left as it was.
     """
     problems = check_target(folder)
     if problems:
@@ -72,6 +73,10 @@ def replacing(folder: Path, stale: Callable[[Path], bool]) -> Iterator[Path]:
                 _sync(path)
             _exchange(fresh, target)
             _sync(target.parent)
+        except OSError as error:
+            what = f"cannot be written: {error.strerror or error}"
+            fix = "make room, or name another folder; what was there is as it was"
+            raise InputError(Problem(str(folder), what, fix)) from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 

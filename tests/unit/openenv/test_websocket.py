@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,49 +181,6 @@ async def test_a_client_that_goes_away_frees_its_slot_at_once(server: Server, lo
                 assert time.monotonic() - left < within(1.0)
     if tool == "nap":
         await until(lambda: "cancelled" in log.read_text())
-
-
-FROZEN = """
-import sys
-from websockets.sync.client import connect
-
-socket = connect(sys.argv[1], compression=None, proxy=None, max_size=None)
-socket.send('{"type": "reset"}')
-socket.recv()
-socket.send(sys.argv[2])
-print("sent", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.parametrize("tool", [{"tool_name": "nap", "arguments": {"seconds": 60}}, {"tool_name": "echo"}])
-async def test_a_frozen_client_loses_its_slot_even_inside_a_step(
-    tmp_path: Path, log: Path, tool: dict[str, object]
-) -> None:
-    with serving(write_trials(tmp_path, "threads", log=str(log)), *FEW_SLOTS, "--peer-timeout", "3") as server:
-        await freeze(server, tool)
-
-
-async def freeze(server: Server, tool: dict[str, object]) -> None:
-    step = json.dumps({"type": "step", "data": {"type": "call_tool", **tool}})
-    command = [sys.executable, "-c", FROZEN, server.ws, step]
-    async with client(server.ws) as other:
-        await other.ask("state")
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        try:
-            assert process.stdout is not None
-            await asyncio.to_thread(process.stdout.readline)
-            os.kill(process.pid, signal.SIGSTOP)
-            frozen = time.monotonic()
-            while True:
-                async with client(server.ws) as newcomer:
-                    if "code" not in await newcomer.ask("state"):
-                        break
-                # Its keepalive gives up after 3 s; a step of a minute holds the slot no longer than that.
-                assert time.monotonic() - frozen < within(6)
-        finally:
-            process.kill()
-            process.communicate()
 
 
 async def test_a_session_id_that_nobody_made_is_refused(server: Server) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from typing import Any
 
@@ -22,8 +21,6 @@ from agent_env.errors import (
 from agent_env.training.rollout import play
 from agent_env.training.sessions import Session, Shared
 from support.peers import ended, failed, first_turn, free_port, peer, said, sums
-from support.servers import serving
-from support.waiting import until
 
 
 async def three(session: Session) -> str:
@@ -210,33 +207,3 @@ async def test_cancelling_a_rollout_frees_its_session():
         with pytest.raises(asyncio.CancelledError):
             await rollout
         await server.until_closed()
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_no_rollout_is_lost_to_a_server_that_is_ended_and_comes_back(number):
-    playing, ended_once = 0, asyncio.Event()
-
-    async def ask_and_answer(session: Session) -> None:
-        nonlocal playing
-        playing += 1
-        await session.call("search_emails", {"query": ""})
-        await ended_once.wait()
-        await session.finish("")
-
-    port = str(free_port())
-    shared = Shared(f"http://127.0.0.1:{port}")
-    with serving("inbox", "--port", port, "--max-sessions", "8") as server:
-        rollouts = [asyncio.create_task(play(shared, "all", i, ask_and_answer, attempts=2)) for i in range(16)]
-        # Eight are played, the other eight wait in the server's queue, when it is ended.
-        await until(lambda: playing == 8)
-        await asyncio.to_thread(server.stop, number)
-    ended_once.set()
-    await asyncio.sleep(0.3)  # nothing listens now, and the rollouts wait
-    assert not any(rollout.done() for rollout in rollouts)
-    with serving("inbox", "--port", port, "--max-sessions", "8"):
-        played = await asyncio.gather(*rollouts)
-    assert {result.reward for result in played} == {0.0}
-    assert {frozenset(result.scores) for result in played} == {frozenset({"answer-1", "answer-2"})}
-    # An episode that was being played counts as an attempt; waiting for a session does not.
-    assert sorted(result.attempts for result in played) == [1] * 8 + [2] * 8
-    assert {type(error) for result in played for error in result.failures} == {SessionLost}
