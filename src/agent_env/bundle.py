@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from agent_env import rewards
 from agent_env.environment import Environment
 from agent_env.errors import BundleError, InputError, Problem, Problems
-from agent_env.loading import BundleModules, LoadError
+from agent_env.loading import BundleModules, LoadError, leads_outside
 from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manifest
 from agent_env.rewards import Reward
 from agent_env.task import Task, Turn
@@ -37,7 +37,7 @@ from agent_env.verifiers import Env, Verifier, compile_verifier
 if TYPE_CHECKING:
     from agent_env.demonstrator import Demonstrator
 
-BUILT_IN = Path(__file__).parent / "bundles"
+BUILT_IN = Path(__file__).resolve().parent / "bundles"
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,8 @@ def load_bundle(path: str | Path) -> Bundle:
         BundleError: with every problem found, each with its file and, where there is one, its line.
     """
     folder = find_bundle(path)
+    if (problem := leads_outside(folder, folder / "bundle.toml", "bundle.toml")) is not None:
+        raise BundleError(problem)
     return _Loader(folder, read_manifest(folder / "bundle.toml")).load()
 
 
@@ -332,7 +334,7 @@ class _Loader:
         file = self.folder / name
         if not file.is_file():
             return None
-        if not file.resolve().is_relative_to(self.folder):
-            self._problem(name, f"leads outside the bundle's folder, to {file.resolve()}", "copy the file")
+        if (problem := leads_outside(self.folder, file, name)) is not None:
+            self.problems.append(problem)
             return None
         return file.read_text(encoding="utf-8")

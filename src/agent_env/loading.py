@@ -31,6 +31,13 @@ class LoadError(ValueError):
         super().__init__(what)
 
 
+def leads_outside(folder: Path, file: Path, where: str) -> Problem | None:
+    """The problem of a bundle's file that a link leads out of `folder`, which must be resolved; None if it stays."""
+    if file.resolve().is_relative_to(folder):
+        return None
+    return Problem(where, f"leads outside the bundle's folder, to {file.resolve()}", "copy the file")
+
+
 class BundleModules:
     """Imports from one bundle's folder, executed anew for each instance."""
 
@@ -64,9 +71,10 @@ class BundleModules:
 
     def _imported(self, name: str) -> ModuleType | LoadError:
         own = self.has(name)
-        file = self.folder.joinpath(*name.split(".")).with_suffix(".py")
-        if own and not file.resolve().is_relative_to(self.folder):
-            return LoadError(f"leads outside the bundle's folder, to {file.resolve()}", file.name, "copy the file")
+        target = self.folder.joinpath(*name.split("."))
+        for file in (target.with_suffix(".py"), target / "__init__.py"):
+            if own and (problem := leads_outside(self.folder, file, file.name)) is not None:
+                return LoadError(problem.what, problem.where, problem.fix)
         try:
             return importlib.import_module(f"{self.package}.{name}" if own else name)
         except (Exception, SystemExit) as error:

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from agent_env.errors import Problem
 from agent_env.jsonable import plain
-from agent_env.loading import BundleModules, LoadError
+from agent_env.loading import BundleModules, LoadError, leads_outside
 from agent_env.task import Task, Turn
 from agent_env.validation import Strict, path, problems_of
 
@@ -63,8 +63,8 @@ def _from_lines(folder: Path, name: str, problems: list[Problem]) -> Iterator[Pl
     if not file.is_file():
         problems.append(Problem(name, "there is no such file", "write it, or take the split out of bundle.toml"))
         return
-    if not file.resolve().is_relative_to(folder):
-        problems.append(Problem(name, f"leads outside the bundle's folder, to {file.resolve()}", "copy the file"))
+    if (problem := leads_outside(folder, file, name)) is not None:
+        problems.append(problem)
         return
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):

@@ -274,6 +274,20 @@ def test_files_that_lead_outside_the_folder(tmp_path):
     ]
 
 
+def test_a_manifest_that_leads_outside_the_folder_is_not_read(tmp_path):
+    outside = tmp_path / "outside.toml"
+    outside.write_text("secret = ")
+    folder = write_bundle(tmp_path / "bundle", {"bundle.toml": None})
+    (folder / "bundle.toml").symlink_to(outside)
+    assert [line.split(",")[0] for line in problems(folder)] == ["bundle.toml: leads outside the bundle's folder"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", "a/b", "..", "."])
+def test_a_split_cannot_name_a_file_elsewhere(tmp_path, name):
+    toml = f'name = "x"\nenv = "env:Counter"\nsplits = ["{name}"]\n'
+    assert "so that tasks/NAME.jsonl is in the folder" in problems(write_bundle(tmp_path, {"bundle.toml": toml}))[0]
+
+
 def test_what_it_says_of_the_step_layout_is_checked_with_the_rest(tmp_path):
     memory = "class Half:\n    def add(self, past): ...\n\nvalue = 1\n"
     layout = "\n[steps]\nmemory = {memory!r}\nmax_steps = {steps}\n"

@@ -67,6 +67,28 @@ def test_a_module_outside_the_folder_is_refused(tmp_path):
         BundleModules(folder).resolve("linked:X")
 
 
+def test_a_package_outside_the_folder_is_refused(tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "__init__.py").write_text("X = 1")
+    folder = write(tmp_path / "bundle")
+    (folder / "linked").symlink_to(outside)
+    with pytest.raises(LoadError, match=r"leads outside the bundle's folder, to .*outside/__init__.py"):
+        BundleModules(folder).resolve("linked:X")
+    (folder / "inside").mkdir()
+    (folder / "inside" / "__init__.py").write_text("X = 2")
+    assert BundleModules(folder).resolve("inside:X") == 2
+
+
+@pytest.mark.parametrize(
+    "reference", ["../outside:X", "..outside:X", "/outside:X", "a..outside:X", ".outside:X", "o/x:X"]
+)
+def test_a_reference_names_modules_and_no_paths(tmp_path, reference):
+    (tmp_path / "outside.py").write_text("X = 1")
+    with pytest.raises(LoadError, match="expected module:name"):
+        BundleModules(write(tmp_path / "bundle")).resolve(reference)
+
+
 def test_a_bundle_may_load_another_while_it_is_imported(tmp_path):
     inner = write(tmp_path / "inner")
     outer = write(tmp_path / "outer", env=f"from agent_env import load_bundle\nNAME = load_bundle({str(inner)!r}).name")

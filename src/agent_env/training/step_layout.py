@@ -56,7 +56,8 @@ def _file_of(memory: str, bundle: Path | None) -> str:
     """A bundle's ``module:Class`` by its file. Nothing is imported because a server somewhere names it."""
     module, _, member = memory.partition(":")
     file = None if bundle is None else bundle.joinpath(*module.split(".")).with_suffix(".py")
-    if file is None or not file.is_file():
+    # What the server says may be a path (/x/y.py) as well as a module: it counts only within the bundle that is here.
+    if bundle is None or file is None or not file.is_file() or not file.resolve().is_relative_to(bundle.resolve()):
         fix = "choose one that is here: --step memory=/path/to/file.py:Class, or --step 'memory=recent(2)'"
         raise InputError(Problem("memory", f"the bundle's own, {memory}, is not on this machine", fix))
     return f"{file.resolve()}:{member}"

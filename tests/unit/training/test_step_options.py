@@ -6,7 +6,7 @@ from agent_env import load_bundle
 from agent_env.errors import InputError
 from agent_env.openenv import build_app
 from agent_env.training.shared import Shared
-from agent_env.training.step_layout import step_options
+from agent_env.training.step_layout import combined, step_options
 from agent_env.training.step_options import StepOptions, parse_options
 from support.bundles import write_bundle
 from support.inprocess import running
@@ -93,6 +93,15 @@ class TestOfABundle:
         with pytest.raises(InputError, match="diary:Diary, is not on this machine"):
             await step_options(server, {})
         assert (await step_options(server, {"memory": "full"})).memory == "full"
+
+    @pytest.mark.parametrize("name", ["{outside}", "..outside", "linked"])
+    def test_a_server_cannot_name_a_file_outside_the_bundle(self, folder, tmp_path, name):
+        outside = tmp_path / "outside"
+        outside.with_suffix(".py").write_text("raise SystemExit('was run')")
+        (folder / "linked.py").symlink_to(outside.with_suffix(".py"))
+        said = {"bundle": "own", "memory": f"{name.format(outside=outside)}:Diary"}
+        with pytest.raises(InputError, match="is not on this machine"):
+            combined([said], {}, folder)
 
     async def test_bundles_that_differ_need_a_choice(self, folder, tmp_path):
         plain = load_bundle(write_bundle(tmp_path / "plain"))
