@@ -25,8 +25,8 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(app: Any) -> Iterator[Running]:
-    """Serve an ASGI application on a free port until the block ends."""
+def running(app: Any, **options: Any) -> Iterator[Running]:
+    """Serve an ASGI application on a free port until the block ends; `options` are uvicorn's."""
     seen = Running("")
 
     async def watched(scope: Any, receive: Any, send: Any) -> None:
@@ -36,7 +36,8 @@ def running(app: Any) -> Iterator[Running]:
             seen.requests.append(f"WS {scope['path']}")
         await app(scope, receive, send)
 
-    server = uvicorn.Server(uvicorn.Config(watched, host="127.0.0.1", port=0, log_level="warning", lifespan="on"))
+    config = uvicorn.Config(watched, host="127.0.0.1", port=0, log_level="warning", lifespan="on", **options)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

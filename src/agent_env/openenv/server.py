@@ -72,6 +72,7 @@ def serve(
     try:
         config = uvicorn.Config(
             app,
+            http=_http_protocol(),
             ws=ServerProtocol,
             ws_max_size=app.state.sessions.max_message,
             # A ping answered late by a client that is merely busy is no reason to end its episode: most of the time
@@ -97,6 +98,15 @@ def serve(
     finally:
         listener.close()
         guardian.close()
+
+
+def _http_protocol() -> Any:
+    """Ours on httptools if that is installed (the extra ``fast``), or uvicorn's on h11."""
+    try:
+        from agent_env.openenv.http_protocol import HttpProtocol
+    except ModuleNotFoundError:
+        return "h11"
+    return HttpProtocol
 
 
 async def _run(server: uvicorn.Server, sessions: Sessions, listener: socket.socket) -> None:
