@@ -23,7 +23,9 @@ for name in absent:
     except ModuleNotFoundError:
         continue
     sys.exit(f"{{name}} is installed")
-needs_an_extra = ("agent_env.training.verl", "agent_env.training.tiny", "agent_env.bundles.")
+needs_an_extra = (
+    "agent_env.training.verl", "agent_env.training.tiny", "agent_env.bundles.", "agent_env.openenv.http_protocol"
+)
 for module in pkgutil.walk_packages(agent_env.__path__, "agent_env."):
     if not module.name.startswith(needs_an_extra):
         importlib.import_module(module.name)
