@@ -18,6 +18,7 @@ def v1():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("fit", ["self", "agent_loop_manager"]),
         ("_compute_advantage", ["self", "batch", "metrics"]),
         ("_compute_metrics", ["self", "batch", "metrics", "timing_raw", "global_steps", "epoch"]),
         ("_get_required_batch_multiple", ["self", "dp_size"]),

@@ -28,6 +28,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from agent_env.errors import InputError
 from agent_env.training.traces import read_traces
+from agent_env.training.verl.liveness import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ class _Sync(ReplayBuffer):
         self._lost = 0
         self._filtered = self._evicted = 0
         self._shares: deque[float] = deque(maxlen=options.lost_steps)
+        self.workers: Workers | None = None
+        """That play what is waited for, once they are there; each poll looks whether they live."""
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
         """As verl's; the metrics say how many sessions of the batch, and of the prompts it was refilled for, were lost.
@@ -116,6 +119,12 @@ class _Sync(ReplayBuffer):
             shares = ", ".join(f"{share:.0%}" for share in self._shares)
             raise RolloutsLost(f"{shares} of the last {len(self._shares)} steps' rollouts were lost{self._reasons()}")
         return batch, metrics
+
+    def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
+        """As verl's. Raises WorkerDied if nobody plays any more what is waited for."""
+        if self.workers is not None:
+            self.workers.check()
+        return float(super()._wait_for_next_poll(partition_id, last_debug_time))
 
     @property
     def _gave_up(self) -> bool:

@@ -10,12 +10,13 @@ They are verl's own, but for this:
 * **Optimizer steps.** As many a training step as ``data.train_batch_size / actor.ppo_mini_batch_size``, and likewise
   for the critic, however many rows the episodes have. verl's count rows as if each were an episode.
 * **Metrics** of episodes and step groups, and each turn's scores, in training too.
+* **A process that plays rollouts and dies** ends the run with its reason (`liveness`); verl's own would wait for ever.
 * **An evaluation of which every rollout failed** is a metric, ``validation/missing``, and not the end of the run.
 
 Options stand in ``trainer.v1.agentenv`` (see `credit_options`). The modes need the replay buffers of
 `agent_env.training.verl.replay`.
 
-Of verl they override `PPOTrainer._compute_advantage`, `_compute_metrics`, `_get_required_batch_multiple`,
+Of verl they override `PPOTrainer.fit`, `_compute_advantage`, `_compute_metrics`, `_get_required_batch_multiple`,
 `_update_actor`, `_update_critic` and `_validate`; ``tests/verl/test_internals.py`` checks that these are there, with
 their arguments.
 """
@@ -34,6 +35,7 @@ import transfer_queue as tq
 from omegaconf import DictConfig, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.experimental.agent_loop import AgentLoopManager
 from verl.protocol import DataProto
 from verl.trainer.ppo.ray_trainer import apply_kl_penalty
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
@@ -47,6 +49,7 @@ from agent_env.training.credit import ESTIMATORS, advantages
 from agent_env.training.verl.batch_credit import BatchRows, session_weights
 from agent_env.training.verl.batch_metrics import batch_metrics
 from agent_env.training.verl.credit_options import PREFIX, Options
+from agent_env.training.verl.liveness import Workers
 from agent_env.training.verl.replay import NothingPlayed
 
 logger = logging.getLogger(__name__)
@@ -61,6 +64,10 @@ class _AgentEnv(PPOTrainer):
             config.trainer.v1.trainer_mode = config.trainer.v1.trainer_mode.removeprefix(PREFIX)
         self._options = Options.read(config)
         super().__init__(config)
+
+    def fit(self, agent_loop_manager: AgentLoopManager) -> None:
+        self.replay_buffer.workers = Workers(agent_loop_manager.agent_loop_workers)
+        super().fit(agent_loop_manager)
 
     # --- advantages -------------------------------------------------------------------------------------------------
 
