@@ -11,7 +11,7 @@ TOKENIZER := .cache/qwen3-tokenizer
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv train test lint types unit-test interop-test faults-test verl-test recipes-test tokenizer bench vllm-venv vllm-test clean
+.PHONY: help venv train test lint types unit-test interop-test faults-test soak-test verl-test recipes-test tokenizer bench vllm-venv vllm-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,10 @@ interop-test: venv ## OpenEnv's own client against our server
 	timeout --foreground -s INT -k 60 300 $(PYTEST) tests/interop
 
 faults-test: venv ## faults made to happen: what each did, and what it cost, a line each and in .cache/faults.json
-	timeout --foreground -s INT -k 60 900 $(PYTEST) tests/faults
+	timeout --foreground -s INT -k 60 900 $(PYTEST) -m "not slow" tests/faults
+
+soak-test: venv ## a trainer killed 20 times (not part of `make test`: 20 minutes)
+	timeout --foreground -s INT -k 60 6600 $(PYTEST) -m slow tests/faults
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
 	timeout --foreground -s INT -k 60 2400 $(PYTEST) -m "not slow" tests/verl
