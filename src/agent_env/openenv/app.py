@@ -19,6 +19,7 @@ from agent_env.openenv.auth import RequireToken, Tokens
 from agent_env.openenv.catalogue import Catalogue, RewardChoice
 from agent_env.openenv.holders import Holder, Pace
 from agent_env.openenv.mcp import McpEndpoint
+from agent_env.openenv.openapi import openapi
 from agent_env.openenv.sessions import Sessions
 from agent_env.openenv.task_api import TaskApi, json_response
 from agent_env.openenv.websocket import WebSocketEndpoint
@@ -81,11 +82,15 @@ def build_app(
     async def metadata(request: Request) -> Response:
         return json_response(schemas.metadata(catalogue.name, catalogue.description))
 
+    async def described(request: Request) -> Response:
+        return json_response(openapi(catalogue, asks_for_token=token is not None))
+
     app = Starlette(
         routes=[
             Route("/health", _health),
             Route("/metadata", metadata),
             Route("/schema", _schema),
+            Route("/openapi.json", described),
             Route("/mcp", McpEndpoint(sessions).answer, methods=["POST"]),
             WebSocketRoute("/ws", WebSocketEndpoint(sessions)),
             *TaskApi(catalogue).routes,
@@ -108,4 +113,6 @@ async def _schema(request: Request) -> Response:
 
 async def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return json_response({"detail": error.detail}, error.status_code)
+    response = json_response({"detail": error.detail}, error.status_code)
+    response.headers.update(error.headers or {})  # of what is allowed, for a method that is not
+    return response
