@@ -11,7 +11,7 @@ TOKENIZER := .cache/qwen3-tokenizer
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv train test lint types unit-test interop-test faults-test soak-test verl-test recipes-test tokenizer bench vllm-venv vllm-test clean
+.PHONY: help venv train test lint types unit-test interop-test faults-test soak-test verl-test recipes-test tokenizer audit bench vllm-venv vllm-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,11 +65,17 @@ vllm-venv: # the environment of vllm-test: 4 GB, and cached like .venv
 vllm-test: vllm-venv tokenizer ## verl's own vLLM rollout on the CPU, through our loop (not part of `make test`)
 	timeout --foreground -s INT -k 60 2400 $(VLLM)/python -m pytest tests/vllm
 
+audit: ## known vulnerabilities of the pinned packages, by pip-audit (asks PyPI; not part of `make test`)
+	@$(PYTHON) scripts/make_venv.py .venv-audit --from constraints-cpu.txt scripts/make_venv.py \
+		-- -c constraints-cpu.txt pip \
+		-- pip-audit==2.10.1
+	timeout --foreground -s INT -k 60 600 .venv-audit/bin/pip-audit --strict --disable-pip --no-deps -r constraints-cpu.txt
+
 bench: venv ## our server against OpenEnv's, how long credit takes, what shared prompts save
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/credit.py
 	$(BIN)/python benchmarks/prefill.py
 
 clean: ## remove the environments, caches and build outputs (runs/ stays)
-	rm -rf .venv .venv-vllm .venv.lock .venv-vllm.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-vllm .venv-audit .venv.lock .venv-vllm.lock .venv-audit.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from agent_env.bundle import Bundle
 from agent_env.openenv import schemas
 from agent_env.openenv.admission import Admission
-from agent_env.openenv.auth import RequireToken, Tokens
+from agent_env.openenv.auth import RefusePages, RequireToken, Tokens
 from agent_env.openenv.catalogue import Catalogue, RewardChoice
 from agent_env.openenv.holders import Holder, Pace
 from agent_env.openenv.mcp import McpEndpoint
@@ -95,7 +95,7 @@ def build_app(
             WebSocketRoute("/ws", WebSocketEndpoint(sessions)),
             *TaskApi(catalogue).routes,
         ],
-        middleware=[] if token is None else [Middleware(RequireToken, Tokens(token, holder))],
+        middleware=[Middleware(RefusePages) if token is None else Middleware(RequireToken, Tokens(token, holder))],
         exception_handlers={HTTPException: _refusal},
         lifespan=lifespan,
     )

@@ -30,6 +30,7 @@ LOOK_AGAIN = 1.0
 """Seconds after which the file of tokens is looked at again."""
 
 _REFUSAL = "this server asks for a token: send the header 'Authorization: Bearer <token>' with the right one"
+_NO_PAGES = "a server without a token answers no page in a browser (the header Origin says that one asks)"
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -142,6 +143,23 @@ class RequireToken:
             await _refuse(scope, send, 429, str(error), [(b"retry-after", again)])
             return
         await self._app({**scope, HOLDER: holder}, receive, send)
+
+
+class RefusePages:
+    """ASGI middleware for a server without tokens: refuses what a page in a browser sends.
+
+    A page of any site may open a WebSocket to a server on its visitor's own machine, and post to it. Browsers say in
+    the header ``Origin`` that a page asks; no other client of ours or OpenEnv's has one.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and any(name == b"origin" for name, _ in scope["headers"]):
+            await _refuse(scope, send, 403, _NO_PAGES, [])
+        else:
+            await self._app(scope, receive, send)
 
 
 async def _refuse(scope: Scope, send: Send, status: int, detail: str, headers: Headers) -> None:

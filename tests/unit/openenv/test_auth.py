@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_env.errors import InputError
 from agent_env.openenv import auth
-from agent_env.openenv.auth import HOLDER, RequireToken, Tokens
+from agent_env.openenv.auth import HOLDER, RefusePages, RequireToken, Tokens
 from agent_env.openenv.holders import Holder, Pace
 from agent_env.tokens import TokenSource
 
@@ -97,6 +97,27 @@ async def test_only_the_health_check_over_http_is_open_to_all() -> None:
     for path in ("/health/", "/healthy", "//health", "/", "/metadata"):
         assert (await asked({"type": "http", "path": path}))[0]["status"] == 401
     assert (await asked({"type": "websocket", "path": "/health"}))[0]["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+async def test_without_tokens_a_page_in_a_browser_is_refused_and_all_else_let_in(kind: str) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    scope = {"type": kind, "path": "/ws", "headers": [(b"host", b"127.0.0.1:8000")], "extensions": {}}
+    await RefusePages(inner)(scope, receive, send)
+    assert sent == LET_IN
+    sent.clear()
+    scope["headers"] = [(b"host", b"evil.example"), (b"origin", b"http://evil.example")]
+    scope["extensions"] = {"websocket.http.response": {}}
+    await RefusePages(inner)(scope, receive, send)
+    assert sent[0]["status"] == 403
+    assert b"no page in a browser" in sent[1]["body"]
 
 
 async def test_the_lifespan_needs_no_token() -> None:

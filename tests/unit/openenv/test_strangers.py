@@ -227,6 +227,15 @@ async def test_the_token_is_in_no_log_no_process_list_and_no_answer(tmp_path: Pa
         assert FIRST not in "".join([*answers, *lines, *server.log])
 
 
+async def test_a_page_in_a_browser_opens_no_session_of_a_server_without_a_token(tmp_path: Path) -> None:
+    with serving(write_trials(tmp_path)) as server:
+        with pytest.raises(InvalidStatus, match="HTTP 403"):
+            async with client(server.ws, origin="http://a.page.example"):
+                pass
+        async with client(server.ws) as guest:
+            assert (await guest.reset())["done"] is False
+
+
 async def test_a_server_on_ipv6_is_played_by_its_url(tmp_path: Path) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
