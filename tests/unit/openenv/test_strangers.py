@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from agent_env.bundle import load_bundle
 from agent_env.openenv import build_app
-from agent_env.training.sessions import Shared, opened, read_tasks
+from agent_env.training.sessions import Shared, opened
 from support.bundles import jsonl, write_bundle
 from support.servers import Server, client, serving
 from support.trials import write_trials
@@ -234,19 +234,6 @@ async def test_a_page_in_a_browser_opens_no_session_of_a_server_without_a_token(
                 pass
         async with client(server.ws) as guest:
             assert (await guest.reset())["done"] is False
-
-
-async def test_a_server_on_ipv6_is_played_by_its_url(tmp_path: Path) -> None:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        pytest.skip("no IPv6 here")
-    with serving(write_trials(tmp_path), "--host", "::1") as server:
-        assert server.url.startswith("http://[::1]:")
-        shared = Shared(server.url)
-        assert [row.id for row in (await read_tasks(shared)).splits["eval"]] == ["held-out"]
-        async with opened(shared, "train", 0) as session:
-            assert (await session.call("echo", {"text": "six"})).text == "six"
 
 
 async def test_a_port_in_use_on_ipv6_is_named_with_brackets(tmp_path: Path) -> None:
