@@ -99,6 +99,10 @@ class TokenSource:
         return tuple(found)
 
 
+NO_TOKEN = TokenSource()
+"""Of a server that asks for none."""
+
+
 def check_token(token: str, where: str) -> None:
     """Raises InputError for a token that is empty or that no HTTP header can carry, without repeating it."""
     if not token:

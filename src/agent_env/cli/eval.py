@@ -45,7 +45,7 @@ def command(
     from agent_env.cli.command import stoppable, token_source
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import MissingExtra, Problems
-    from agent_env.tokens import TokenSource
+    from agent_env.tokens import NO_TOKEN
     from agent_env.training.model_layout import known_layout, mismatch
     from agent_env.training.verl.cpu.asked import checked
     from agent_env.training.verl.source import loop_options
@@ -56,7 +56,7 @@ def command(
         context = context or known_layout(model) or "conversation"
         own, steps = tuple(overrides or ()), tuple(step or ())
         problems = Problems()
-        token = problems.of(lambda: token_source(token_var, token_file)) or TokenSource()
+        token = problems.of(lambda: token_source(token_var, token_file)) or NO_TOKEN
         config = problems.of(
             lambda: checked(
                 source,

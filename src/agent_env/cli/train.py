@@ -57,7 +57,7 @@ def command(
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import Problems
     from agent_env.stopping import Stopped
-    from agent_env.tokens import TokenSource
+    from agent_env.tokens import NO_TOKEN
     from agent_env.training.verl import launch
     from agent_env.training.verl.plan import TrainOptions, checked
 
@@ -73,7 +73,7 @@ def command(
         seed=seed,
         steps=steps,
         overrides=tuple(overrides or ()),
-        token=problems.of(lambda: token_source(token_var, token_file)) or TokenSource(),
+        token=problems.of(lambda: token_source(token_var, token_file)) or NO_TOKEN,
         train_split=train_split,
         eval_split=eval_split,
         context=context,

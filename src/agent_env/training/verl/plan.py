@@ -7,13 +7,13 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, Problem, Problems
-from agent_env.tokens import TokenSource
+from agent_env.tokens import NO_TOKEN, TokenSource
 from agent_env.training.model_layout import known_layout
 from agent_env.training.verl import settings
 from agent_env.training.verl.credit_options import check_credit
@@ -72,7 +72,7 @@ class TrainOptions:
     seed: int = 1
     steps: int = 40
     overrides: tuple[str, ...] = ()
-    token: TokenSource = field(default_factory=TokenSource)
+    token: TokenSource = NO_TOKEN
     train_split: str = "train"
     eval_split: str = "eval"
     context: str | None = None

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from agent_env.errors import InputError, Problem
-from agent_env.tokens import TokenSource
+from agent_env.tokens import NO_TOKEN, TokenSource
 from agent_env.training.verl.processes import Processes
 
 SECONDS = 120.0
@@ -23,7 +23,9 @@ _SERVING = re.compile(r"^serving .* on (http://\S+)$", re.MULTILINE)
 _POLL = 0.05
 
 
-def serve_bundle(processes: Processes, bundle: str, output: Path, *, max_sessions: int, token: TokenSource) -> str:
+def serve_bundle(
+    processes: Processes, bundle: str, output: Path, *, max_sessions: int, token: TokenSource = NO_TOKEN
+) -> str:
     """Start ``agent-env serve`` on a free port, and return its URL once it answers.
 
     Args:

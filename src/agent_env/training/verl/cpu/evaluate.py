@@ -23,7 +23,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.errors import InputError, Problem, RolloutFailed
-from agent_env.tokens import TokenSource
+from agent_env.tokens import NO_TOKEN, TokenSource
 from agent_env.training.report import Mean
 from agent_env.training.running import run
 from agent_env.training.shared import Shared
@@ -91,7 +91,7 @@ def rows_of(
     source: str,
     config: DictConfig,
     *,
-    token: TokenSource,
+    token: TokenSource = NO_TOKEN,
     loop: LoopOptions | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Iterator[Path]:
