@@ -202,6 +202,15 @@ class TestTokens:
         played = await play("one", "red", url=guarded.url, token_var="WORKSHOP_TOKEN")
         assert played.output.reward_score == 1.0
 
+    async def test_one_in_a_file_plays_and_is_in_no_trace(self, play, guarded, tmp_path):
+        (tmp_path / "tokens").write_text("s3cret\nanother-s3cret\n")
+        traces = tmp_path / "traces"
+        played = await play("one", "red", url=guarded.url, token_file=str(tmp_path / "tokens"), traces=str(traces))
+        assert played.output.reward_score == 1.0
+        files = [file for file in traces.rglob("*") if file.is_file()]
+        assert files
+        assert not any(b"s3cret" in file.read_bytes() for file in files)
+
     @pytest.mark.parametrize("token", ["wrong", None])
     async def test_any_other_is_refused_at_once(self, play, guarded, monkeypatch, token):
         if token is not None:

@@ -7,6 +7,7 @@ episode. Only one that would wait too long is refused, with what to do about it.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
 from agent_env.errors import AgentEnvError
@@ -40,10 +41,12 @@ class Pace:
     The generic cell rate algorithm (ITU-T I.371): one number, the time at which the next request is due.
 
     Args:
-        rate: requests a second, over 0.
+        rate: requests a second, at least 1.
     """
 
     def __init__(self, rate: float) -> None:
+        if not 1 <= rate < math.inf:
+            raise ValueError(f"expected 1 request a second or more, got {rate}")
         self.rate = rate
         self._due = float("-inf")
 

@@ -27,6 +27,12 @@ def test_a_turn_that_is_too_far_is_not_taken() -> None:
     assert pace.take(0.0, 0.5) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("rate", [0, 0.5, -1, float("nan"), float("inf")])
+def test_a_rate_under_one_a_second_is_refused(rate: float) -> None:
+    with pytest.raises(ValueError, match="expected 1 request a second or more"):
+        Pace(rate)
+
+
 @given(st.floats(1, 1e6), st.lists(st.floats(0, 3), max_size=50))
 def test_no_second_has_more_than_twice_the_rate(rate: float, pauses: list[float]) -> None:
     pace, now, times = Pace(rate), 0.0, []
