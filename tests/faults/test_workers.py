@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from support.faults import Fault
 from support.latency import Bystanders, p99
 from support.servers import Client, Server, client, serving
 from support.trials import write_trials
-from support.waiting import until
+from support.waiting import until, within
 
 OTHERS = 8
 IDLE = 4
@@ -138,6 +141,39 @@ async def test_an_environment_that_computes_between_two_calls_is_ended(
             assert "over limits.max_cpu_seconds (1)" in fault.seen
             assert await other.text("echo", text="unhurt") == "unhurt"
     fault.lost = "its own episode"
+
+
+@pytest.mark.parametrize("mode", ["threads", "processes"])
+async def test_a_log_that_nobody_reads_stops_nobody(tmp_path: Path, fault: Fault, mode: str) -> None:
+    fault.fault = f"an env that prints 10 MB, and nobody reads the server's output ({mode})"
+    fault.injected = "10 MB printed in a call, into a pipe that is full after 64 KB; then environments that fail"
+    folder = write_trials(tmp_path, mode, limit=3)
+    command = [sys.executable, "-m", "agent_env.cli.main", "serve", str(folder), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        assert process.stdout is not None
+        line = (await asyncio.to_thread(process.stdout.readline)).decode()
+        url = line.strip().split(" on http://")[-1]
+        async with client(f"ws://{url}/ws") as guest, client(f"ws://{url}/ws") as other:
+            await guest.reset()
+            await other.reset()
+            error = (await guest.call("chatter", megabytes=10))["metadata"]["error"]
+            assert "limits.call_timeout" in error
+            for _ in range(3):  # each of which the server logs, with a traceback
+                assert (await guest.reset())["done"] is False
+                assert "error" in (await guest.call("fail"))["metadata"]
+            assert await other.text("echo", text="unhurt") == "unhurt"
+            assert (await other.call("end_turn", response="1"))["reward"] == 1.0
+        began = time.monotonic()
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 60) == 0
+        took = time.monotonic() - began
+        assert took < within(14.0)
+    finally:
+        process.kill()
+        process.communicate()
+    fault.seen = f"{error}; the others go on, and SIGTERM ends the server in {took:.0f} s"
+    fault.lost = "its own episode, and the log that had no room"
 
 
 def workers(server: Server) -> list[int]:

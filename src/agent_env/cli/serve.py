@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -51,11 +50,11 @@ def command(
 
     from agent_env.bundle import load_bundle
     from agent_env.cli.command import token_source
+    from agent_env.cli.log import BackgroundLog
     from agent_env.errors import Problems
     from agent_env.openenv import build_app, serve
     from agent_env.openenv.server import check_certificate, refuse_strangers
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     problems = Problems()
     source = problems.of(lambda: token_source(token_var, token_file))
     if source:
@@ -78,17 +77,20 @@ def command(
     if token_var is not None:
         # A shell among the tools shows a model its environment; what environments do not have they cannot tell.
         os.environ.pop(token_var, None)
-    serve(
-        app,
-        host,
-        port,
-        peer_timeout=peer_timeout,
-        insecure=insecure,
-        ssl_certfile=ssl_certfile,
-        ssl_keyfile=ssl_keyfile,
-        on_ready=lambda url: print(f"serving {loaded.name} on {url}", flush=True),
-    )
-    sys.stdout.flush()
-    sys.stderr.flush()
+    log = BackgroundLog()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[log])
+    try:
+        serve(
+            app,
+            host,
+            port,
+            peer_timeout=peer_timeout,
+            insecure=insecure,
+            ssl_certfile=ssl_certfile,
+            ssl_keyfile=ssl_keyfile,
+            on_ready=lambda url: print(f"serving {loaded.name} on {url}", flush=True),
+        )
+    finally:
+        log.finish()
     # All is torn down. Author code that never returns sits in a thread, and must not keep the process.
     os._exit(0)
