@@ -164,9 +164,9 @@ class Trials(Environment):
         """Become ever more processes."""
         while True:
             if os.fork() == 0:
-                kept = bytearray(b"x") * (16 << 20)
+                kept = bytearray(b"x") * (64 << 20)
                 time.sleep(600)
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     @tool
     def chatter(self, megabytes: int) -> str:
