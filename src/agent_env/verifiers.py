@@ -49,6 +49,8 @@ class Regex(Verifier):
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, pattern: str) -> str:
+        if not pattern:
+            raise ValueError("the empty pattern is in every reply")
         try:
             regex.compile(pattern)
         except regex.error as error:
@@ -71,6 +73,13 @@ class Contains(Verifier):
     type: Literal["contains"]
     text: Texts
     ignore_case: bool = False
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, text: list[str]) -> list[str]:
+        if "" in text:
+            raise ValueError("the empty text is in every reply")
+        return text
 
     def __call__(self, reply: str, task: Task, turn: Turn, env: Environment) -> Score:
         return float(all(_folded(text, self.ignore_case) in _folded(reply, self.ignore_case) for text in self.text))

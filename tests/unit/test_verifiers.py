@@ -86,6 +86,8 @@ def test_a_pattern_that_backtracks_without_end_is_stopped():
         ({"type": ["regex"]}, ["here: there is no verifier ['regex']"]),
         ({"type": "regex", "pattern": "("}, ["here.pattern: not a regular expression: missing )"]),
         ({"type": "regex"}, ["here.pattern: 'pattern' is missing (add it)"]),
+        ({"type": "regex", "pattern": ""}, ["here.pattern: the empty pattern is in every reply"]),
+        ({"type": "contains", "text": ["a", ""]}, ["here.text: the empty text is in every reply"]),
         (
             {"type": "contains", "text": [], "ignorecase": True},
             [

@@ -14,18 +14,16 @@ import asyncio
 import faulthandler
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any, TextIO
 
 from agent_env.bundle import Bundle, load_bundle
 from agent_env.checking.play import Plan, Played, loaded, plans, play_plan
-from agent_env.checking.remains import growth, remains
+from agent_env.checking.remains import WHERE, growth, remains
 from agent_env.errors import BundleError
 from agent_env.hosting.parent_death import die_with_parent
 
-WHERE = signal.SIGUSR1
 LOAD_SECONDS = 60.0
 """To read the bundle's files and to import its modules; some import torch, and a busy machine takes its time."""
 

@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import threading
 import time
 from pathlib import Path
 
 MARK = "AGENT_ENV_CHECK"
 """Environment variable that marks a check's process and whatever it starts."""
+
+WHERE = signal.SIGUSR1
+"""On this signal a check's process writes to stderr where each of its threads is."""
 
 _SETTLE = 2.0
 _DESCRIPTORS = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path("/dev/fd")

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent_env.checking.child import WHERE
 from agent_env.checking.play import Event, Loaded, Plan, Played
-from agent_env.checking.remains import MARK, marked
+from agent_env.checking.remains import MARK, WHERE, marked
 from agent_env.errors import Problem
 
 START_SECONDS = 60.0

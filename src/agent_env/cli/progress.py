@@ -32,7 +32,9 @@ def progress_bars(every: float = 10.0) -> Iterator[Tell]:
                 parts[what] = bars.add_task(what, total=total)
             bars.update(parts[what], completed=done, total=total)
             now = time.monotonic()
-            if not console.is_terminal and (done == total or now >= said.setdefault(what, now) + every):
+            # What comes slowly says first that it was begun.
+            begun = done == 0 and what not in said
+            if not console.is_terminal and (begun or done == total or now >= said.setdefault(what, now) + every):
                 said[what] = now
                 console.print(f"{what}: {done} of {total}")
 

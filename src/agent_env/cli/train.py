@@ -96,7 +96,7 @@ def command(
     except Stopped as signal:
         print(f"agent-env: stopped; the same command goes on with {options.run}", file=sys.stderr)
         raise typer.Exit(128 + signal.number) from None
-    print(f"{done.steps} steps in {done.seconds:.0f} s; everything is in {done.folder}")
+    print(f"{done.steps} steps; everything is in {done.folder}")
     if done.checkpoint is not None:
         print(f"the model is in {done.checkpoint / 'actor' / 'huggingface'}")
     if done.missing:

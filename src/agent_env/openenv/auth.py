@@ -93,7 +93,7 @@ class Tokens:
             logger.warning("%s; the tokens of before stay valid", error)
             return
         self._admit(tokens)
-        logger.warning("%s has changed: %d tokens are valid now", self._source, len(self._holders))
+        logger.warning("%s has changed: tokens valid now: %d", self._source, len(self._holders))
 
     def _admit(self, tokens: Iterable[str]) -> None:
         before = self._holders

@@ -226,7 +226,9 @@ class TaskApi:
         except httpx.TransportError as error:
             if found := tls.failure(error):
                 raise NotATaskServer(f"{url}: {found}") from error
-            raise ServerUnreachable(f"{url}: {error or type(error).__name__}") from error
+            raise ServerUnreachable(
+                f"{url}: {error or type(error).__name__}: is a task server running there?"
+            ) from error
         if response.status_code in UNSUPPORTED:
             return None
         if response.is_redirect:

@@ -217,7 +217,7 @@ def test_a_token_is_changed_without_a_restart(
     assert not old.is_valid()
     assert not rotated.valid("old-s3cret")
     assert rotated.valid("new-s3cret")
-    assert "1 tokens are valid now" in caplog.text
+    assert "tokens valid now: 1" in caplog.text
     assert "s3cret" not in caplog.text
 
 

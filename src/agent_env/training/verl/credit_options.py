@@ -16,6 +16,8 @@ from agent_env.training.credit import ESTIMATORS, option_problems
 
 PREFIX = "agentenv_"
 """What stands before the name of verl's trainer mode, for ours."""
+RELATIVE = ("grpo", "dr_grpo", "rloo", "grpo_passk", "gdpo", "gigpo", "hgpo", "graphgpo")
+"""Estimators that compare the rollouts of a group."""
 MODES = ("sync", "colocate_async", "separate_async")
 """verl's V1 trainers."""
 
@@ -97,6 +99,9 @@ def check_credit(config: DictConfig, layout: str) -> None:
         return
     options = problems.of(lambda: Options.read(config))
     if estimator in ESTIMATORS:
+        if estimator in RELATIVE and config.actor_rollout_ref.rollout.n == 1:
+            what = f"leaves {estimator} nothing to compare: every advantage would be 0"
+            problems.append(Problem("actor_rollout_ref.rollout.n=1", what, "set it to 2 or more"))
         if layout != "steps" and {"state", "next_state"} & set(ESTIMATORS[estimator].needs):
             what = "compares steps by their states, and a conversation has none"
             problems.append(Problem(where, what, "add --context steps, or choose another estimator"))

@@ -20,6 +20,7 @@ from agent_env.training.verl.credit_options import check_credit
 from agent_env.training.verl.plugin import ENTRY_POINT
 from agent_env.training.verl.prompts import check_model
 from agent_env.training.verl.runfolder import RunFolder
+from agent_env.training.verl.serving import PEER_TIMEOUT
 from agent_env.training.verl.settings import Settings
 from agent_env.training.verl.source import check_source, is_url, loop_options
 from agent_env.training.verl.values import check_values
@@ -172,7 +173,8 @@ class Plan:
         lines = []
         if not options.is_url:
             url = "http://127.0.0.1:8000"
-            serve = ["agent-env", "serve", options.source, "--max-sessions", str(self.sessions(256))]
+            serve = [sys.executable, "-m", "agent_env.cli.main", "serve", str(self.options.identity()["source"])]
+            serve += ["--max-sessions", str(self.sessions(256)), "--peer-timeout", str(PEER_TIMEOUT)]
             lines += ["# 1. Serve the tasks, in another terminal", shlex.join(serve), ""]
         write = [sys.executable, "-m", "agent_env.training.verl", url, str(self.folder.data.resolve())]
         write += ["--tokenizer", str(prompts.tokenizer), "--max-prompt-length", str(prompts.max_length)]

@@ -27,7 +27,7 @@ from typing import Any
 
 from agent_env.errors import InputError, Problem
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _PART = re.compile(r"metrics\.from(\d+)\.jsonl")
 
 
@@ -87,7 +87,8 @@ class RunFolder:
         """What keeps this folder from being, or going on being, the run that is asked for."""
         where, fix = str(self.path), "choose another --run, or remove that folder"
         if not NAME.fullmatch(self.path.name):
-            return [Problem("--run", f"{self.path.name!r} is no name for a run", "use letters, digits, . _ and -")]
+            fix = "use letters, digits, . _ and -, 200 of them at most"
+            return [Problem("--run", f"{self.path.name!r} is no name for a run", fix)]
         if not self.path.exists():
             return []
         if not self.path.is_dir():

@@ -28,6 +28,8 @@ EVERY = ("trainer.save_freq", "trainer.test_freq")
 """Settings that are a number of steps, or -1 for never."""
 AMOUNTS = (f"{_ACTOR}.optim.lr", f"{_ROLLOUT}.temperature", f"{_ROLLOUT}.val_kwargs.temperature")
 """Settings that are numbers from 0 on."""
+SHARES = (f"{_ROLLOUT}.top_p", f"{_ROLLOUT}.val_kwargs.top_p")
+"""Settings that are shares of a whole."""
 TURNS = ("max_assistant_turns", "max_user_turns")
 
 
@@ -57,9 +59,13 @@ def check_values(config: DictConfig) -> None:
         value = OmegaConf.select(config, key)
         expect(key, value is None or _count(value), "1, 2, … turns, or null for no limit (which 0 means to verl)")
     batch, mini = config.data.train_batch_size, OmegaConf.select(config, f"{_ACTOR}.ppo_mini_batch_size")
-    if _count(batch) and _count(mini) and mini > batch:
-        what = f"is more than data.train_batch_size ({batch}): there would be no optimizer step"
-        problems.append(Problem(f"{_ACTOR}.ppo_mini_batch_size={mini}", what, f"set it to {batch} or less"))
+    if _count(batch) and _count(mini) and batch % mini:
+        what = f"does not divide data.train_batch_size ({batch})"
+        fix = f"set it to {', '.join(str(n) for n in range(1, min(batch, 64) + 1) if batch % n == 0)}"
+        problems.append(Problem(f"{_ACTOR}.ppo_mini_batch_size={mini}", what, fix))
+    for key in SHARES:
+        value = OmegaConf.select(config, key)
+        expect(key, _number(value) and 0 < value <= 1, "a number above 0, up to 1")
     if problems:
         raise InputError(problems)
 

@@ -119,6 +119,13 @@ def test_a_config_that_transformers_cannot_read_is_named(options, model, tmp_pat
         ({"overrides": ("data.train_batch_size=1",)}, "actor_rollout_ref.actor.ppo_mini_batch_size=2"),
         ({"overrides": ("actor_rollout_ref.rollout.n=two",)}, "actor_rollout_ref.rollout.n=two"),
         ({"overrides": ("actor_rollout_ref.rollout.n=0",)}, "actor_rollout_ref.rollout.n=0"),
+        ({"overrides": ("actor_rollout_ref.rollout.n=1",)}, "actor_rollout_ref.rollout.n=1"),
+        ({"overrides": ("actor_rollout_ref.rollout.top_p=7",)}, "actor_rollout_ref.rollout.top_p=7"),
+        (
+            {"overrides": ("actor_rollout_ref.actor.ppo_mini_batch_size=3",)},
+            "actor_rollout_ref.actor.ppo_mini_batch_size=3",
+        ),
+        ({"run": Path("runs") / ("a" * 300)}, "--run"),
         ({"overrides": ("data.max_prompt_length=foo",)}, "data.max_prompt_length=foo"),
         ({"overrides": ("trainer.save_freq=0",)}, "trainer.save_freq=0"),
         ({"overrides": ("actor_rollout_ref.actor.optim.lr=1e-4x",)}, "actor_rollout_ref.actor.optim.lr=1e-4x"),
@@ -178,7 +185,7 @@ def test_a_dry_run_prints_commands_that_need_nothing_of_ours(options, tmp_path, 
     asked = dataclasses.replace(options, overrides=("actor_rollout_ref.rollout.n=3",), attempts=2, reset_timeout=50)
     text = launch.dry_run(asked)
     serve, write, train = commands(text)
-    assert serve[:3] == ["agent-env", "serve", "gridsim"]
+    assert serve[1:5] == ["-m", "agent_env.cli.main", "serve", "gridsim"]
     assert write[1:4] == ["-m", "agent_env.training.verl", "http://127.0.0.1:8000"]
     assert write[4] == str(tmp_path / "runs" / "one" / "data")
     assert write[write.index("--tokenizer") + 1] == str(model)
