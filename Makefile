@@ -48,8 +48,8 @@ soak-test: venv ## a trainer killed 20 times (not part of `make test`: 20 minute
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
 	timeout --foreground -s INT -k 60 2400 $(PYTEST) -m "not slow" tests/verl
 
-recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 15 minutes)
-	timeout --foreground -s INT -k 60 3000 $(PYTEST) tests/verl/test_recipes.py
+recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 30 minutes)
+	timeout --foreground -s INT -k 60 6000 $(PYTEST) tests/verl/test_recipes.py
 
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers
 	@$(PYTHON) scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)
