@@ -46,7 +46,7 @@ soak-test: venv ## a trainer killed 20 times (not part of `make test`: 20 minute
 	timeout --foreground -s INT -k 60 6600 $(PYTEST) -m slow tests/faults
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself
-	timeout --foreground -s INT -k 60 2400 $(PYTEST) -m "not slow" tests/verl
+	timeout --foreground -s INT -k 60 2400 $(PYTEST) -n 2 --dist loadfile -m "not slow" tests/verl
 
 recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 30 minutes)
 	timeout --foreground -s INT -k 60 6000 $(PYTEST) tests/verl/test_recipes.py
