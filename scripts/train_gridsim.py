@@ -21,6 +21,7 @@ from agent_env import load_bundle
 from agent_env.cli.progress import Tell, progress_bars
 from agent_env.errors import AgentEnvError, InputError
 from agent_env.stopping import Stopped, stopping
+from agent_env.training.model_layout import record_of
 from agent_env.training.report import Mean, draw_curve, read_curve, screen_of, summary_of, write_summary
 from agent_env.training.traces import read_traces
 from agent_env.training.verl import launch
@@ -104,8 +105,8 @@ def _greedy(models: Mapping[int, Path], seed: int, tell: Tell) -> dict[int, Mean
 
 def _seed_of(model: Path) -> int | None:
     """The seed that a model was warm-started with; None if there is no such model."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return int(json.loads((model / "warm_start.json").read_text(encoding="utf-8"))["seed"])
+    with contextlib.suppress(TypeError, ValueError, KeyError):
+        return int(record_of(model)["seed"])
     return None
 
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -14,6 +14,14 @@ from typer.core import TyperCommand
 from agent_env.errors import InputError, Problem
 from agent_env.stopping import Stopped, stopping
 from agent_env.tokens import TokenSource
+
+TokenVar = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
+]
+TokenFile = Annotated[
+    str | None, typer.Option(metavar="PATH", help="File with the task server's token, in its first line.")
+]
+"""``--token-var`` and ``--token-file`` of the commands that play a task server."""
 
 
 class Command(TyperCommand):

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from agent_env.cli.command import TokenFile, TokenVar, stoppable, token_source
+
 
 def command(
     source: Annotated[
@@ -21,12 +23,8 @@ def command(
     temperature: Annotated[float, typer.Option(min=0, help="Of the sampling; 0 is greedy.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the sampling.")] = 1,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Play the first N tasks only.")] = None,
-    token_var: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
-    ] = None,
-    token_file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="File with the task server's token, in its first line.")
-    ] = None,
+    token_var: TokenVar = None,
+    token_file: TokenFile = None,
     context: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +40,6 @@ def command(
     import os
     import sys
 
-    from agent_env.cli.command import stoppable, token_source
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import MissingExtra, Problems
     from agent_env.tokens import NO_TOKEN

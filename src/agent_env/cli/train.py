@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from agent_env.cli.command import TokenFile, TokenVar, token_source
+
 
 def command(
     source: Annotated[
@@ -24,12 +26,8 @@ def command(
     profile: Annotated[str, typer.Option(help="Where to run: cpu, one_gpu, cluster, or a YAML file.")] = "cpu",
     seed: Annotated[int, typer.Option(help="Of data order and sampling.")] = 1,
     steps: Annotated[int, typer.Option(help="Training steps.")] = 40,
-    token_var: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Environment variable with the task server's token.")
-    ] = None,
-    token_file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="File with the task server's token, in its first line.")
-    ] = None,
+    token_var: TokenVar = None,
+    token_file: TokenFile = None,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to evaluate on.")] = "eval",
     context: Annotated[
@@ -53,7 +51,6 @@ def command(
 
     Stopped or killed, the same command goes on from the last checkpoint.
     """
-    from agent_env.cli.command import token_source
     from agent_env.cli.progress import progress_bars
     from agent_env.errors import Problems
     from agent_env.stopping import Stopped

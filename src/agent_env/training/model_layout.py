@@ -10,6 +10,14 @@ RECORD = "warm_start.json"
 """The file in which a warm start says how the model beside it came about."""
 
 
+def record_of(model: Path) -> Any:
+    """What a warm start wrote of the model in a folder; None if nothing that can be read lies there."""
+    try:
+        return json.loads((model / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
 def known_layout(model: str) -> str | None:
     """``conversation`` or ``steps``: the layout that a model in a folder was warm-started or trained in.
 
@@ -20,7 +28,7 @@ def known_layout(model: str) -> str | None:
         model: a folder; anything else has no known layout.
     """
     folder = Path(model).resolve()
-    told = _json(folder / RECORD)
+    told = record_of(folder)
     if told is None and folder.name == "huggingface" and len(folder.parents) > 3:
         told = _yaml(folder.parents[3] / "config.yaml")
     context = told.get("context") if isinstance(told, dict) else None
@@ -33,13 +41,6 @@ def mismatch(model: str, context: str) -> str | None:
     if known in (None, context):
         return None
     return f"{model} was trained with --context {known}; with --context {context} it sees what it never learned from"
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 def _yaml(path: Path) -> Any:

@@ -29,4 +29,4 @@ def dr_grpo(
     return grpo(rows, normalize="mean", invalid_penalty=invalid_penalty, penalty=penalty, votes=votes, alone=alone)
 
 
-DR_GRPO = Estimator(dr_grpo, verl_agent={"votes": "row", "penalty": "row", "alone": "score"})
+DR_GRPO = Estimator(dr_grpo, compares=True, verl_agent={"votes": "row", "penalty": "row", "alone": "score"})

@@ -23,11 +23,13 @@ class Estimator:
     Args:
         compute: from `Rows` and keyword options, the paper's form by default, to an advantage for each row.
         needs: the optional fields of `Steps` that it reads.
+        compares: whether it compares the rollouts of a task: where a task has one, every advantage is 0.
         verl_agent: the options whose values make it verl-agent's form; None if verl-agent has no such estimator.
     """
 
     compute: Callable[..., FloatArray]
     needs: tuple[str, ...] = ()
+    compares: bool = False
     verl_agent: Mapping[str, Any] | None = field(default_factory=dict)
 
     @property

@@ -79,4 +79,4 @@ def _check(rows: Rows, scores: Mapping[str, Any], weights: Mapping[str, float]) 
         raise InputError(problems)
 
 
-GDPO = Estimator(gdpo, verl_agent=None)
+GDPO = Estimator(gdpo, compares=True, verl_agent=None)

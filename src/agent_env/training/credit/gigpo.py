@@ -59,4 +59,4 @@ def gigpo(
     return episode_weight * of_episode + step_weight * of_step
 
 
-GIGPO = Estimator(gigpo, needs=("state",), verl_agent=VERL_AGENT)
+GIGPO = Estimator(gigpo, needs=("state",), compares=True, verl_agent=VERL_AGENT)

@@ -135,5 +135,6 @@ def _ranges(begin: IntArray, end: IntArray) -> IntArray:
 GRAPHGPO = Estimator(
     graphgpo,
     needs=("state", "next_state"),
+    compares=True,
     verl_agent={**VERL_AGENT, "edge_cost": 0.0, "success_by": "episode_reward"},
 )

@@ -42,4 +42,4 @@ def grpo(
     )
 
 
-GRPO = Estimator(grpo, verl_agent=VERL_AGENT)
+GRPO = Estimator(grpo, compares=True, verl_agent=VERL_AGENT)

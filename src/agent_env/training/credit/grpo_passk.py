@@ -52,4 +52,4 @@ def grpo_passk(
     return result
 
 
-GRPO_PASSK = Estimator(grpo_passk, verl_agent={"votes": "row", "penalty": "row", "epsilon": 1e-6})
+GRPO_PASSK = Estimator(grpo_passk, compares=True, verl_agent={"votes": "row", "penalty": "row", "epsilon": 1e-6})

@@ -95,6 +95,7 @@ def hgpo(
 HGPO = Estimator(
     hgpo,
     needs=("state",),
+    compares=True,
     verl_agent={
         "votes": "row",
         "penalty": "row",

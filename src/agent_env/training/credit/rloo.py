@@ -35,4 +35,4 @@ def rloo(
     return result
 
 
-RLOO = Estimator(rloo, verl_agent={"votes": "row", "penalty": "row", "alone": "score"})
+RLOO = Estimator(rloo, compares=True, verl_agent={"votes": "row", "penalty": "row", "alone": "score"})

@@ -16,8 +16,6 @@ from agent_env.training.credit import ESTIMATORS, option_problems
 
 PREFIX = "agentenv_"
 """What stands before the name of verl's trainer mode, for ours."""
-RELATIVE = ("grpo", "dr_grpo", "rloo", "grpo_passk", "gdpo", "gigpo", "hgpo", "graphgpo")
-"""Estimators that compare the rollouts of a group."""
 MODES = ("sync", "colocate_async", "separate_async")
 """verl's V1 trainers."""
 
@@ -54,7 +52,7 @@ class Options:
         if not isinstance(options.credit, dict):
             problems.append(Problem(f"{where}.credit", f"expected options, got {options.credit!r}"))
         elif "invalid_penalty" in options.credit:
-            fix = "set the loop's option of that name: the writer's --invalid-penalty"
+            fix = "set the loop's option of that name: --step invalid_penalty=0.1"
             problems.append(Problem(f"{where}.credit.invalid_penalty", "is not read", fix))
         if options.session_weight not in ("session", "token"):
             problems.append(
@@ -99,7 +97,7 @@ def check_credit(config: DictConfig, layout: str) -> None:
         return
     options = problems.of(lambda: Options.read(config))
     if estimator in ESTIMATORS:
-        if estimator in RELATIVE and config.actor_rollout_ref.rollout.n == 1:
+        if ESTIMATORS[estimator].compares and config.actor_rollout_ref.rollout.n == 1:
             what = f"leaves {estimator} nothing to compare: every advantage would be 0"
             problems.append(Problem("actor_rollout_ref.rollout.n=1", what, "set it to 2 or more"))
         if layout != "steps" and {"state", "next_state"} & set(ESTIMATORS[estimator].needs):

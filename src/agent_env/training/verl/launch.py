@@ -182,7 +182,7 @@ def _check_batch(plan: Plan, tasks: int) -> None:
     batch = int(plan.config.data.train_batch_size)
     if tasks < batch:
         what = f"split {plan.options.train_split!r} has fewer tasks ({tasks}) than data.train_batch_size ({batch})"
-        fix = f"add data.train_batch_size={tasks} and as much or less for actor_rollout_ref.actor.ppo_mini_batch_size"
+        fix = f"add data.train_batch_size={tasks} and a divisor of it for actor_rollout_ref.actor.ppo_mini_batch_size"
         raise InputError(Problem("--train-split", what, fix))
 
 
