@@ -30,7 +30,7 @@ from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manife
 from agent_env.rewards import Reward
 from agent_env.task import Task, Turn
 from agent_env.tasksource import Placed, read_tasks
-from agent_env.tools import ToolSpec, tools_of
+from agent_env.tools import END_TURN, ToolSpec, tools_of
 from agent_env.validation import suggestion
 from agent_env.verifiers import Env, Verifier, compile_verifier
 
@@ -109,6 +109,7 @@ class Bundle:
         return {
             "bundle": self.name,
             "step_prompt": self.step_prompt,
+            "tags": self.steps.tags,
             "memory": self.steps.memory,
             "max_steps": self.steps.max_steps,
         }
@@ -177,6 +178,7 @@ class _Loader:
         reward = self._reward(placed)
         demonstrator = self._demonstrator()
         step_prompt = self._step_prompt()
+        self._check_tags(toolset)
         self._check_memory()
         if self.problems or environment is None or toolset is None or reward is None:
             raise BundleError(self.problems)
@@ -306,6 +308,21 @@ class _Loader:
             self._problem("demonstrator.py demonstrate", "it is no generator function", "yield Call and Reply")
             return None
         return found
+
+    def _check_tags(self, toolset: Toolset | None) -> None:
+        """A tag's text is all that its tool is told."""
+        told = {tool.name: tool.parameters for tool in toolset.tools} if toolset else {}
+        needs = {
+            name: [has["properties"][a].get("type") for a in has.get("required", ())] for name, has in told.items()
+        }
+        texts = [name for name, types in needs.items() if types == ["string"]]
+        for tag, tool in (self.manifest.steps.tags or {}).items() if toolset else ():
+            where = self.where("steps", "tags", tag)
+            if tag.casefold() == "think":
+                self._problem(where, "<think> is what thoughts stand in", "name the tag otherwise")
+            if tool not in (*texts, END_TURN):
+                what = "does not require one text" if tool in told else "is no tool"
+                self._problem(where, f"{tool!r} {what}", f"name one that does: {', '.join([*texts, END_TURN])}")
 
     def _check_memory(self) -> None:
         """A memory of the bundle's own is a class with `add` and `render`; names are a training's to know."""

@@ -59,9 +59,13 @@ class Limits(Strict):
 class Steps(Strict):
     """What the step layout should know of this bundle, unless a training says otherwise; None to leave it to that.
 
-    `memory` is a name or ``module:Class`` (see `agent_env.training.memory.memory_of`), `max_steps` an episode's most.
+    `tags` are those that actions are written in, from a tag's name to the tool that takes what stands in it as the one
+    argument that it requires, or to ``end_turn``; without them a text environment has ``<action>``, and the model calls
+    the tools of any other. `memory` is a name or ``module:Class`` (see `agent_env.training.memory.memory_of`),
+    `max_steps` an episode's most.
     """
 
+    tags: Annotated[dict[Identifier, str], Field(min_length=1)] | None = None
     memory: str | None = None
     max_steps: Annotated[int, Field(ge=1)] | None = None
 

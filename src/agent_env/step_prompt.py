@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from agent_env.errors import InputError, Problem, Problems
 
 DEFAULT = Path(__file__).with_name("step_prompt.md")
-FIX = "the names there are: task, memory, observation, actions, step, steps_left, max_steps, note, text_actions"
+FIX = "the names there are: task, memory, observation, actions, step, steps_left, max_steps, note, tags, text_actions"
 
 _jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
@@ -34,7 +34,7 @@ class View:
         memory: of the steps before; may be "".
         actions: the admissible ones; None if the environment names none.
         note: what was wrong with the last reply; mostly "".
-        text_actions: whether an action is written as ``<action>…</action>``; else the model calls tools.
+        tags: names of those that an action is written in, as ``<action>…</action>``; none if the model calls tools.
     """
 
     task: str
@@ -44,12 +44,20 @@ class View:
     memory: str = ""
     actions: Sequence[str] | None = None
     note: str = ""
-    text_actions: bool = True
+    tags: Sequence[str] = ("action",)
 
     @property
     def steps_left(self) -> int:
         """This step included."""
         return self.max_steps - self.step + 1
+
+    @property
+    def text_actions(self) -> bool:
+        """Whether an action is written in tags."""
+        return bool(self.tags)
+
+
+_NAMES = (*View.__dataclass_fields__, "steps_left", "text_actions")
 
 
 class StepPrompt:
@@ -89,19 +97,19 @@ def _checked(text: str, where: str) -> Template:
         template = _jinja.from_string(text)
     except TemplateSyntaxError as error:
         raise InputError(Problem(f"{where}:{error.lineno}", f"is no template: {error.message}")) from error
-    known = {*View.__dataclass_fields__, "steps_left", *_jinja.globals}
+    known = {*_NAMES, *_jinja.globals}
     problems = Problems(Problem(where, f"uses {name!r}, which there is not", FIX) for name in sorted(names - known))
     if "observation" not in names:
         problems.append(Problem(where, "never shows the observation", "write {{ observation }}"))
     problems.settle()
     sample = View("Find the key.", "A hall.", 2, 9, "Step 1", ("north", "south"), "That was no action.")
-    for view in (sample, replace(sample, memory="", actions=None, note="", observation="", text_actions=False)):
+    for view in (sample, replace(sample, memory="", actions=None, note="", observation="", tags=())):
         _rendered(template, view, where)
     return template
 
 
 def _rendered(template: Template, view: View, where: str) -> str:
-    names = {name: getattr(view, name) for name in (*View.__dataclass_fields__, "steps_left")}
+    names = {name: getattr(view, name) for name in _NAMES}
     try:
         return template.render(names).strip()
     except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:

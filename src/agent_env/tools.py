@@ -32,7 +32,10 @@ from agent_env.observation import Observation
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-RESERVED_TOOLS = frozenset({"end_turn", "list_tools", "call_tool", "reset", "close", "state", "score"})
+END_TURN = "end_turn"
+"""What a model calls to end a turn; every task server has it, beside the environment's own tools."""
+
+RESERVED_TOOLS = frozenset({END_TURN, "list_tools", "call_tool", "reset", "close", "state", "score"})
 """Names the server or `Environment` uses itself."""
 
 _MARK = "__agent_env_tool__"

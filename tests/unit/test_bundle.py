@@ -299,13 +299,26 @@ def test_what_it_says_of_the_step_layout_is_checked_with_the_rest(tmp_path):
 
     assert found("notes:Half", template="{{ histroy }}\n{{ observation }}") == [
         "step_prompt.md: uses 'histroy', which there is not (the names there are: task, memory, observation, actions, "
-        "step, steps_left, max_steps, note, text_actions)",
+        "step, steps_left, max_steps, note, tags, text_actions)",
         "bundle.toml:7 steps.memory: notes:Half has no render (define add(self, past) and "
         "render(self, observation, budget, size))",
     ]
     assert found("notes:value")[0].startswith("bundle.toml:7 steps.memory: notes:value is no class")
     assert "Nobody" in found("notes:Nobody")[0]
     assert found("recent(2)", steps=0)[0].startswith("bundle.toml:8 steps.max_steps")
+
+
+def test_its_tags_are_checked_against_its_tools(tmp_path):
+    tags = '\n[steps]\ntags = {say = "say", add = "add", think = "end_turn", shout = "shuot", answer = "end_turn"}\n'
+    env = ENV + "\n    @tool\n    def say(self, text: str) -> str:\n        return text\n"
+    assert problems(write_bundle(tmp_path, {"bundle.toml": TOML + tags, "env.py": env})) == [
+        "bundle.toml:7 steps.tags.add: 'add' does not require one text (name one that does: say, end_turn)",
+        "bundle.toml:7 steps.tags.think: <think> is what thoughts stand in (name the tag otherwise)",
+        "bundle.toml:7 steps.tags.shout: 'shuot' is no tool (name one that does: say, end_turn)",
+    ]
+    good = TOML + '\n[steps]\ntags = {say = "say", answer = "end_turn"}\n'
+    bundle = load_bundle(write_bundle(tmp_path, {"bundle.toml": good, "env.py": env}))
+    assert bundle.step_layout["tags"] == {"say": "say", "answer": "end_turn"}
 
 
 def test_the_verifier_of_a_turn(tmp_path):

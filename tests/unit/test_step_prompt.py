@@ -30,8 +30,12 @@ class TestDefault:
         )
 
     def test_a_model_that_calls_tools_is_told_nothing_of_actions(self):
-        tools = replace(VIEW, text_actions=False, memory="", observation="", note="")
+        tools = replace(VIEW, tags=(), memory="", observation="", note="")
         assert StepPrompt().render(tools) == "Find the key.\n\nSteps left: 8"
+
+    def test_each_tag_that_an_action_may_be_written_in_is_named(self):
+        said = StepPrompt().render(replace(VIEW, tags=("search", "answer"), actions=None))
+        assert said.endswith("8\nWrite your next action as <search>...</search> or <answer>...</answer>")
 
     def test_what_looks_like_a_template_in_the_environments_words_is_text(self):
         assert "{{ 7 * 7 }} {% raw %} <b>" in StepPrompt().render(
@@ -41,9 +45,9 @@ class TestDefault:
 
 def test_a_bundles_own_uses_every_name():
     own = "{{ task }}|{{ memory }}|{{ observation }}|{{ actions | length }}|{{ step }}|{{ steps_left }}|{{ max_steps }}"
-    own += "|{{ note }}|{{ text_actions }}{% for n in range(2) %}.{% endfor %}"
+    own += "|{{ note }}|{{ text_actions }}|{{ tags | join }}{% for n in range(2) %}.{% endfor %}"
     rendered = StepPrompt(own.replace("actions | length", "(actions or []) | length")).render(VIEW)
-    assert rendered == "Find the key.|Step 2|You see a door.|2|3|8|10|Again.|True.."
+    assert rendered == "Find the key.|Step 2|You see a door.|2|3|8|10|Again.|True|action.."
 
 
 class TestRefused:

@@ -318,6 +318,19 @@ class TestTools:
         assert len({row["state"] for row in played.rows}) == 3
         assert played.rows[0]["next_state"] == played.rows[1]["state"]
 
+    async def test_or_by_a_bundles_tags(self, work, tokenizer):
+        tags = {"note": "write", "answer": "end_turn"}
+        replies = ["<note>hello</note>", "<note>a</note><answer>b</answer>", "<think>so</think><answer>red</answer>"]
+        played = await work("two", *replies, "<answer>blue</answer>", tags=tags)
+        assert "<tools>" not in played.shown(0)
+        assert "Write your next action as <note>...</note> or <answer>...</answer>" in played.shown(0)
+        assert "Action: <note>hello</note>" in played.shown(1)
+        assert "held 2 actions and none was done" in played.shown(2)
+        assert "Say blue." in played.shown(3).split("What you see now")[0]
+        assert [row["format_valid"] for row in played.rows] == [True, False, True, True]
+        assert {row.reward_score for row in played.output} == {1.0}
+        assert [row["terminated"] for row in played.rows] == [False, False, False, True]
+
     async def test_a_reply_ends_its_turn_and_the_next_one_opens(self, work):
         played = await work("two", "red", "blue")
         assert played.output[0].reward_score == 1.0

@@ -16,14 +16,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from agent_env.errors import EpisodeError
 from agent_env.jsonable import plain, readable
 from agent_env.observation import Observation
-from agent_env.tools import ToolResult, ToolSpec
+from agent_env.tools import END_TURN, ToolResult, ToolSpec
 
 Code = Literal[
     "INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR", "EXECUTION_ERROR", "CAPACITY_REACHED", "SESSION_ERROR"
 ]
-
-END_TURN = "end_turn"
-
 
 _CONFIG = ConfigDict(extra="forbid")
 

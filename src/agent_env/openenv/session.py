@@ -11,11 +11,11 @@ import logging
 import uuid
 from typing import Any
 
-from agent_env.environment import ToolResult
 from agent_env.episode import Ended, Episode
 from agent_env.errors import EpisodeError
 from agent_env.openenv import messages
 from agent_env.openenv.catalogue import ALL, Catalogue, Entry
+from agent_env.tools import END_TURN, ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Session:
     async def _call(self, action: messages.CallTool) -> dict[str, Any]:
         episode = self._live()
         assert self._entry is not None
-        if action.tool_name == messages.END_TURN:
+        if action.tool_name == END_TURN:
             return await self._end_turn(episode, self._entry, action.arguments)
         result = await episode.call(action.tool_name, action.arguments)
         metadata = {} if result.observation is None else {"observation": messages.seen(result.observation)}
@@ -150,10 +150,8 @@ class Session:
     async def _end_turn(self, episode: Episode, entry: Entry, arguments: dict[str, Any]) -> dict[str, Any]:
         response = arguments.get("response")
         if not isinstance(response, str) or len(arguments) != 1:
-            text = f"Invalid arguments for {messages.END_TURN}: expected exactly one, response, a string"
-            return messages.observation(
-                messages.tool_answer(messages.END_TURN, ToolResult(text, True, "invalid_args")), {}
-            )
+            text = f"Invalid arguments for {END_TURN}: expected exactly one, response, a string"
+            return messages.observation(messages.tool_answer(END_TURN, ToolResult(text, True, "invalid_args")), {})
         ended = await episode.end_turn(response)
         if not isinstance(ended, Ended):
             metadata = self._turn_metadata(episode, entry, None)

@@ -27,6 +27,7 @@ from agent_env.errors import (
     SessionError,
     SessionLost,
 )
+from agent_env.tools import END_TURN
 from agent_env.training.answers import (
     Answer,
     Ended,
@@ -46,7 +47,6 @@ from agent_env.training.wire import Socket
 
 __all__ = ["Answer", "Ended", "NextTurn", "Session", "Shared", "TaskRow", "TaskServer", "opened", "probe", "read_tasks"]
 
-END_TURN = "end_turn"
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0
 """Seconds between two tries for a session: doubled from the first to the longest, each shortened at random."""
 

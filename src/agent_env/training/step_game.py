@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_env.observation import Observation
+from agent_env.tools import END_TURN
 from agent_env.training.actions import ACT
 from agent_env.training.end_turn import EPISODE_ENDED, NOT_ENDED, reply_of, too_late
-from agent_env.training.sessions import END_TURN, Answer, Ended, NextTurn
+from agent_env.training.sessions import Answer, Ended, NextTurn
 from agent_env.training.step_moves import Call, Move
 
 Warn = Callable[[str, str, str], None]
@@ -87,8 +88,8 @@ class Game:
     async def play(self, move: Move) -> Outcome:
         """Do what a reply says, once. Raises what `Session.call` and `Session.end_turn` raise."""
         self.note = move.problem
-        if move.ends_turn:
-            return await self._end_turn(move.reply)
+        if move.response is not None:
+            return await self._end_turn(move.response)
         if not move.calls:
             return Outcome(move.problem, admissible=True)
         turn = self.turns

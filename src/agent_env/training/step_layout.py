@@ -37,7 +37,7 @@ def combined(layouts: Sequence[Mapping[str, Any]], own: Mapping[str, Any], bundl
         InputError: as `step_options`.
     """
     said: dict[str, Any] = {}
-    for name in ("step_prompt", "memory", "max_steps"):
+    for name in ("step_prompt", "tags", "memory", "max_steps"):
         values = {json.dumps(layout.get(name)): layout.get(name) for layout in layouts}
         if len(values) > 1 and name not in own:
             which = ", ".join(str(layout.get("bundle")) for layout in layouts)

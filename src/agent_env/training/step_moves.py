@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_env.training.actions import ACT, read_action, split_thought
+from agent_env.tools import END_TURN
+from agent_env.training.actions import ACT, Tag, read_action, split_thought
 
 NO_ACTION = "(no action)"
 
@@ -36,7 +37,7 @@ class Move:
         action: what it does, in words, for memory and traces.
         thought: what it thinks; "" if nothing.
         calls: in their order.
-        ends_turn: whether the reply is the model's answer to the open turn.
+        response: the model's answer to the open turn, which ends it; None if the reply does not end the turn.
         problem: why it could not be read, for the model; "" if it could.
     """
 
@@ -44,7 +45,7 @@ class Move:
     action: str
     thought: str
     calls: tuple[Call, ...] = ()
-    ends_turn: bool = False
+    response: str | None = None
     problem: str = ""
 
     @property
@@ -52,12 +53,16 @@ class Move:
         return not self.problem and not any(call.problem for call in self.calls)
 
     @classmethod
-    def acting(cls, reply: str, argument: str) -> Move:
-        """A reply in a text environment, whose action is the argument so named of ``act``."""
-        written = read_action(reply)
-        if written.action is None:
+    def acting(cls, reply: str, tags: Sequence[Tag]) -> Move:
+        """A reply whose action is text, written in one of `tags`."""
+        written = read_action(reply, tags)
+        if written.action is None or written.tag is None:
             return cls(reply, NO_ACTION, written.thought, problem=written.problem)
-        return cls(reply, written.action, written.thought, (Call(ACT, {argument: written.action}),))
+        tag, text = written.tag, written.action
+        action = text if tag.tool == ACT else tag.around(text)
+        if tag.tool == END_TURN:
+            return cls(reply, action, written.thought, response=text)
+        return cls(reply, action, written.thought, (Call(tag.tool, {tag.argument: text}),))
 
     @classmethod
     def calling(cls, reply: str, calls: Sequence[Call]) -> Move:
@@ -68,4 +73,4 @@ class Move:
     def ending(cls, reply: str) -> Move:
         """A reply that ends a turn."""
         thought, said = split_thought(reply)
-        return cls(reply, said, thought, ends_turn=True)
+        return cls(reply, said, thought, response=reply)

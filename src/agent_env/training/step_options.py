@@ -22,6 +22,8 @@ class StepOptions:
 
     Args:
         step_prompt: text of the template; None for the one that serves any bundle.
+        tags: that actions are written in, from a tag's name to its tool's (see `agent_env.training.actions.text_tags`);
+            None for ``<action>`` in text environments and tool calls elsewhere.
         memory: what the prompt says of the past (see `agent_env.training.memory.memory_of`).
         remember_thoughts: whether memory keeps what the model thought.
         max_steps: of an episode; one that is not over then is truncated.
@@ -37,6 +39,7 @@ class StepOptions:
     """
 
     step_prompt: str | None = None
+    tags: dict[str, str] | None = None
     memory: str = DEFAULT
     remember_thoughts: bool = False
     max_steps: int = 50

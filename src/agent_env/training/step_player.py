@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agent_env.step_prompt import StepPrompt, View
+from agent_env.training.actions import Tag
 from agent_env.training.memory import Memory, PastStep, Size
 from agent_env.training.step_fit import Fitted, fitted
 from agent_env.training.step_game import Game, Outcome
@@ -32,8 +33,8 @@ class StepPlayer:
     Args:
         game: just begun.
         memory: of this episode alone.
-        by_text: whether actions are text, and the episode ends with its environment; else the model calls tools, and
-            ends the last turn itself.
+        tags: that actions are written in, and then the episode ends with its environment too; none if the model calls
+            tools, and ends the last turn itself.
         steps: that were played.
         over: whether it came to an end of its own.
     """
@@ -42,7 +43,7 @@ class StepPlayer:
     options: StepOptions
     template: StepPrompt
     memory: Memory
-    by_text: bool
+    tags: Sequence[Tag]
     steps: int = 0
     over: bool = False
 
@@ -61,7 +62,7 @@ class StepPlayer:
             max_steps=self.options.max_steps,
             actions=game.actions,
             note=game.note,
-            text_actions=self.by_text,
+            tags=[tag.name for tag in self.tags],
         )
         return await fitted(view, self.memory, limit, lambda view: tokenize(self.messages(view)), size)
 
@@ -76,5 +77,5 @@ class StepPlayer:
         self.steps += 1
         thought = move.thought if self.options.remember_thoughts else ""
         self.memory.add(PastStep(self.steps, seen, move.action, outcome.text, thought))
-        self.over = game.session.ended is not None or (self.by_text and (outcome.terminated or outcome.truncated))
+        self.over = game.session.ended is not None or (bool(self.tags) and (outcome.terminated or outcome.truncated))
         return outcome

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_env.training.sessions import END_TURN, Shared, TaskRow, probe, read_tasks
+from agent_env.tools import END_TURN
+from agent_env.training.sessions import Shared, TaskRow, probe, read_tasks
 from agent_env.training.task_api import TaskApi
 
 Json = dict[str, Any]

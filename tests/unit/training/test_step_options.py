@@ -75,7 +75,7 @@ class TestOfABundle:
         files = {"step_prompt.md": "Own: {{ observation }}", "diary.py": diary}
         folder = write_bundle(tmp_path / "own", files)
         with (folder / "bundle.toml").open("a") as toml:
-            toml.write('\n[steps]\nmemory = "diary:Diary"\nmax_steps = 7\n')
+            toml.write('\n[steps]\nmemory = "diary:Diary"\nmax_steps = 7\ntags = {answer = "end_turn"}\n')
         return folder
 
     @pytest.fixture
@@ -86,8 +86,14 @@ class TestOfABundle:
     async def test_its_own_win_over_the_defaults_and_a_users_over_them(self, server, folder):
         options = await step_options(server, {"max_steps": 3}, folder)
         assert options == StepOptions(
-            step_prompt="Own: {{ observation }}", memory=f"{folder.resolve()}/diary.py:Diary", max_steps=3
+            step_prompt="Own: {{ observation }}",
+            tags={"answer": "end_turn"},
+            memory=f"{folder.resolve()}/diary.py:Diary",
+            max_steps=3,
         )
+
+    async def test_a_user_may_do_without_its_tags(self, server):
+        assert (await step_options(server, parse_options(["tags=null", "memory=none"]))).tags is None
 
     async def test_a_memory_that_is_not_here_is_not_imported(self, server):
         with pytest.raises(InputError, match="diary:Diary, is not on this machine"):
@@ -109,7 +115,7 @@ class TestOfABundle:
             shared = Shared(server.url)
             with pytest.raises(InputError, match=r"step_prompt: differs between the bundles"):
                 await step_options(shared, {})
-            own = {"step_prompt": None, "memory": "none", "max_steps": 5}
+            own = {"step_prompt": None, "tags": None, "memory": "none", "max_steps": 5}
             assert await step_options(shared, own) == StepOptions(**own)
 
     async def test_a_server_that_says_nothing_of_it(self, tmp_path):

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from agent_env.bundle import Bundle
 from agent_env.demonstrator import Call, Demonstration, PlayedTurn
 from agent_env.task import Task
-from agent_env.training.sessions import END_TURN
+from agent_env.tools import END_TURN
 from agent_env.training.tasks import END_TURN_TOOL, Progress
 from agent_env.training.tiny.plays import plays
 

@@ -7,7 +7,6 @@ way to the limit are the loop's. Each step is a conversation of its own, in whic
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,8 @@ from agent_env.demonstrator import Demonstration, PlayedMove
 from agent_env.errors import InputError, Problem, PromptTooLong
 from agent_env.openenv.messages import seen
 from agent_env.step_prompt import StepPrompt
-from agent_env.tools import ToolResult
-from agent_env.training.actions import ACT, text_argument
+from agent_env.tools import END_TURN, ToolResult
+from agent_env.training.actions import Tag, text_tags
 from agent_env.training.memory import memory_of
 from agent_env.training.sessions import Answer, Ended, NextTurn
 from agent_env.training.step_game import Game
@@ -52,14 +51,14 @@ def demonstrated_steps(
 
     async def steps_of(play: Demonstration) -> list[Conversation]:
         tools = tools_of(bundle, play.task)
-        argument = text_argument(tools)
+        tags = text_tags(tools, options.tags)
         offered = frozenset(tool["function"]["name"] for tool in tools)
         most_calls = max((len(move.calls) for turn in play.turns for move in turn.moves), default=1)
         game = Game(_Recording(play), offered, most_calls)
-        player = StepPlayer(game, options, template, new_memory(), argument is not None)
-        shown = () if argument is not None else tools
+        player = StepPlayer(game, options, template, new_memory(), tags)
+        shown = () if tags else tools
         steps = []
-        for said, move in _text_moves(play, argument) if argument is not None else _tool_moves(play):
+        for said, move in _text_moves(play, tags) if tags else _tool_moves(play):
             if not player.goes_on:
                 break
             try:
@@ -78,23 +77,38 @@ def demonstrated_steps(
     return asyncio.run(all_steps())
 
 
-def _text_moves(play: Demonstration, argument: str) -> Iterator[tuple[Json, Move]]:
-    """What is said and done at each step of a text environment. The replies are none: they follow its end."""
-    for played in itertools.chain.from_iterable(turn.moves for turn in play.turns):
-        reply = _action_reply(play, played, argument)
-        yield {"role": "assistant", "content": reply}, Move.acting(reply, argument)
+def _text_moves(play: Demonstration, tags: Sequence[Tag]) -> Iterator[tuple[Json, Move]]:
+    """What is said and done at each step whose action is text.
+
+    Replies are steps where there is a tag for them; in a text environment there is none, for they follow its end.
+    """
+    ending = next((tag for tag in tags if tag.tool == END_TURN), None)
+    for turn in play.turns:
+        for played in turn.moves:
+            yield _said(_action_reply(play, played, tags), tags)
+        if ending is not None:
+            reply = ending.around(turn.reply)
+            if Move.acting(reply, tags).response != turn.reply:
+                what = f"the demonstrator's reply {turn.reply!r} cannot be written as {reply}"
+                raise InputError(Problem(f"task {play.task.id!r}", what, "reply with words, and no space around them"))
+            yield _said(reply, tags)
 
 
-def _action_reply(play: Demonstration, played: PlayedMove, argument: str) -> str:
+def _said(reply: str, tags: Sequence[Tag]) -> tuple[Json, Move]:
+    return {"role": "assistant", "content": reply}, Move.acting(reply, tags)
+
+
+def _action_reply(play: Demonstration, played: PlayedMove, tags: Sequence[Tag]) -> str:
     where = f"task {play.task.id!r}"
     if len(played.calls) > 1:
         what = f"the demonstrator makes {len(played.calls)} calls at once, and a step is one action"
-        raise InputError(Problem(where, what, f"yield one {ACT} at a time"))
-    arguments = played.calls[0].arguments
-    reply = f"<action>{arguments.get(argument)}</action>"
-    if Move.acting(reply, argument).calls != (Call(played.calls[0].name, arguments),):
-        what = f"the demonstrator's {Call(played.calls[0].name, arguments)} cannot be written as {reply}"
-        raise InputError(Problem(where, what, f"call {ACT} with words and single spaces between them"))
+        raise InputError(Problem(where, what, "yield one call at a time"))
+    call = Call(played.calls[0].name, played.calls[0].arguments)
+    tag = next((tag for tag in tags if tag.tool == call.name), tags[0])
+    reply = tag.around(str(call.arguments.get(tag.argument)))
+    if Move.acting(reply, tags).calls != (call,):
+        what = f"the demonstrator's {call} cannot be written as {reply}"
+        raise InputError(Problem(where, what, f"call {tag.tool} with words and single spaces between them"))
     return reply
 
 

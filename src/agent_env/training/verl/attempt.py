@@ -11,8 +11,9 @@ from verl.experimental.agent_loop.tool_agent_loop import AgentData
 from verl.tools.schemas import ToolResponse
 from verl.workers.rollout.replica import TokenOutput
 
+from agent_env.tools import END_TURN
 from agent_env.training.end_turn import EPISODE_ENDED, NOT_ENDED, reply_of, too_late
-from agent_env.training.sessions import END_TURN, Ended, Session
+from agent_env.training.sessions import Ended, Session
 from agent_env.training.verl.schemas import typed
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_env.errors import InputError, Problem
 from agent_env.step_prompt import StepPrompt, View
-from agent_env.training.actions import text_argument
+from agent_env.training.actions import text_tags
 from agent_env.training.step_options import StepOptions
 from agent_env.training.step_player import messages_of
 from agent_env.training.task_api import TaskRow
@@ -54,10 +54,10 @@ class FirstPrompts:
         tools = self._tools.of(task)[0]
         if self._template is None or self._steps is None:
             return messages_of(task.system_prompt, task.prompt), tools
-        by_text = text_argument(tools) is not None
-        view = View(task.prompt, "", 1, self._steps.max_steps, text_actions=by_text)
+        tags = text_tags(tools, self._steps.tags)
+        view = View(task.prompt, "", 1, self._steps.max_steps, tags=[tag.name for tag in tags])
         messages = messages_of(task.system_prompt, self._template.render(view))
-        return messages, self._none if by_text else tools
+        return messages, self._none if tags else tools
 
 
 def longest_prompt(

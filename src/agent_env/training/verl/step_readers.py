@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_env.training.actions import text_argument
+from agent_env.training.actions import Tag, text_tags
 from agent_env.training.step_moves import Call, Move
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
 from agent_env.training.verl.schemas import typed
 
 
 class TextReader:
-    """Reads ``<action>…</action>``, for a task whose one tool is ``act`` with one text argument."""
+    """Reads an action that is written in one of `tags`."""
 
-    def __init__(self, tokenizer: Any, argument: str) -> None:
-        self._tokenizer, self._argument = tokenizer, argument
+    def __init__(self, tokenizer: Any, tags: Sequence[Tag]) -> None:
+        self._tokenizer, self.tags = tokenizer, tags
 
     stop_token_ids: Sequence[int] = ()
 
     async def read(self, token_ids: list[int]) -> Move:
         """What the reply does."""
-        return Move.acting(str(self._tokenizer.decode(token_ids, skip_special_tokens=True)), self._argument)
+        return Move.acting(str(self._tokenizer.decode(token_ids, skip_special_tokens=True)), self.tags)
 
 
 class ToolReader:
     """Reads tool calls as verl's parser `name` does, and those it leaves out (see `CheckedParser`)."""
+
+    tags: Sequence[Tag] = ()
 
     def __init__(self, tokenizer: Any, name: str, tools: Sequence[dict[str, Any]]) -> None:
         self._tokenizer = tokenizer
@@ -55,7 +57,13 @@ class ToolReader:
         return Call(call.name, arguments)
 
 
-def reader_of(tools: Sequence[dict[str, Any]], tokenizer: Any, parser: str) -> TextReader | ToolReader:
-    """The reader for a row's tools; `parser` is the name of verl's."""
-    argument = text_argument(tools)
-    return ToolReader(tokenizer, parser, tools) if argument is None else TextReader(tokenizer, argument)
+def reader_of(
+    tools: Sequence[dict[str, Any]], wanted: Mapping[str, str] | None, tokenizer: Any, parser: str
+) -> TextReader | ToolReader:
+    """The reader for a row's tools; `wanted` are the bundle's tags, `parser` is the name of verl's.
+
+    Raises:
+        InputError: tags that the tools do not go with.
+    """
+    tags = text_tags(tools, wanted)
+    return TextReader(tokenizer, tags) if tags else ToolReader(tokenizer, parser, tools)

@@ -28,7 +28,7 @@ from agent_env.training.verl.attempt import warn_once
 from agent_env.training.verl.episodes import LoopSettings, seed_of, seeded, taken, while_open
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import Row
-from agent_env.training.verl.step_readers import TextReader, reader_of
+from agent_env.training.verl.step_readers import reader_of
 from agent_env.training.verl.step_rows import PlayedEpisode, PlayedStep, ended, outputs
 
 
@@ -56,6 +56,8 @@ class AgentEnvStepLoop(AgentLoopBase):
         super().__init__(*args, **kwargs)
         if not isinstance(given.get("step_prompt", ""), str | None):
             given["step_prompt"] = "".join(given["step_prompt"])  # in parts, where OmegaConf would read a reference
+        if given.get("tags") is not None:
+            given["tags"] = dict(given["tags"])  # as hydra gives it, it is OmegaConf's
         self._options = StepOptions().with_(given)
         self._template = StepPrompt(self._options.step_prompt, "step_prompt")
         self._new_memory = memory_of(self._options.memory)
@@ -82,8 +84,8 @@ class AgentEnvStepLoop(AgentLoopBase):
             raise RuntimeError(f"this loop has played {self._row}: an instance plays one rollout")
         self._row, self._fields = Row.read(kwargs), kwargs
         row = self._row
-        self._reader = reader_of(row.tools, self.tokenizer, self.rollout_config.multi_turn.format)
-        self._by_text = isinstance(self._reader, TextReader)
+        parser = self.rollout_config.multi_turn.format
+        self._reader = reader_of(row.tools, self._options.tags, self.tokenizer, parser)
         self._request_id = (
             f"det-{kwargs.get('priority', 0)}" if self.rollout_config.full_determinism else uuid.uuid4().hex
         )
@@ -108,7 +110,7 @@ class AgentEnvStepLoop(AgentLoopBase):
         self._sessions.append(session)
         most_calls = self.rollout_config.multi_turn.max_parallel_calls
         self._game = game = Game(session, offered, most_calls, partial(warn_once, self._settings.shared.url))
-        player = StepPlayer(game, self._options, self._template, self._new_memory(), self._by_text)
+        player = StepPlayer(game, self._options, self._template, self._new_memory(), self._reader.tags)
         steps: list[PlayedStep] = []
         self._played = steps
         while player.goes_on:
@@ -145,14 +147,14 @@ class AgentEnvStepLoop(AgentLoopBase):
 
     async def _tokenize(self, messages: list[dict[str, Any]]) -> list[int]:
         assert self._row is not None
-        tools = None if self._by_text else list(self._row.tools)
+        tools = None if self._reader.tags else list(self._row.tools)
         return list(await self.ct_build_initial_tokens(messages, tools=tools))
 
     async def _check_fits(self, raw_prompt: list[dict[str, Any]]) -> None:
         """Refuse a task that cannot be shown before an episode is opened for it."""
         system_prompt = "\n".join(str(m["content"]) for m in raw_prompt if m["role"] == "system")
         task = str(raw_prompt[-1]["content"])
-        view = View(task, "", 1, self._options.max_steps, text_actions=self._by_text)
+        view = View(task, "", 1, self._options.max_steps, tags=[tag.name for tag in self._reader.tags])
         messages = messages_of(system_prompt, self._template.render(view))
         tokens, limit = len(await self._tokenize(messages)), self.rollout_config.prompt_length
         if tokens > limit:

@@ -203,3 +203,55 @@ class TestTools:
             '<tool_call>\n{"name": "add", "arguments": {"amount": 3}}\n</tool_call><|im_end|>',
             "2 answers<|im_end|>",
         ]
+
+
+LIBRARY = """
+from agent_env import Environment, tool
+
+
+class Library(Environment):
+    def reset(self, task, seed):
+        pass
+
+    @tool
+    def find(self, words: str) -> str:
+        return f"Found {words}."
+
+    def score(self, reply):
+        return float(reply == "Paris")
+"""
+READER = """
+from agent_env.demonstrator import Call, Reply
+
+
+def demonstrate(turn, rng, error_rate):
+    yield Call("find", {"words": "capital of France"})
+    yield Reply("Paris")
+"""
+
+
+class TestTags:
+    @pytest.fixture
+    def library(self, tmp_path):
+        toml = TOML.replace("Counter", "Library") + '[steps]\ntags = {find = "find", answer = "end_turn"}\n'
+        files = {"bundle.toml": toml, "env.py": LIBRARY, "demonstrator.py": READER}
+        return lambda reader=READER: load_bundle(write_bundle(tmp_path, files | {"demonstrator.py": reader}))
+
+    def test_calls_and_replies_are_written_in_their_tags(self, library):
+        bundle = library()
+        steps = steps_of(bundle, tags=bundle.steps.tags)
+        assert [step.messages[-1]["content"] for step in steps] == [
+            "<find>capital of France</find>",
+            "<answer>Paris</answer>",
+        ]
+        assert {step.tools for step in steps} == {()}
+        assert steps[1].messages[0]["content"] == (
+            "Bring the counter to 5.\n\nWhat happened before:\n\nStep 1\nObservation: \n"
+            "Action: <find>capital of France</find>\n\nWhat you see now:\n\nFound capital of France.\n\n"
+            "Steps left: 49\nWrite your next action as <find>...</find> or <answer>...</answer>"
+        )
+
+    def test_a_reply_that_cannot_be_written_is_refused(self, library):
+        bundle = library(READER.replace('"Paris"', '" Paris"'))
+        with pytest.raises(InputError, match="the demonstrator's reply ' Paris' cannot be written as <answer> Paris"):
+            steps_of(bundle, tags=bundle.steps.tags)

@@ -13,7 +13,7 @@ from agent_env.step_prompt import StepPrompt, View
 from agent_env.training.shared import Shared
 from agent_env.training.verl.__main__ import main
 from agent_env.training.verl.writer import LoopOptions, PromptOptions, write
-from support.bundles import ENV, write_bundle
+from support.bundles import ENV, TOML, write_bundle
 from support.inprocess import running
 from support.tokenizers import save_tokenizer
 
@@ -70,6 +70,15 @@ def test_a_template_comes_through_omegaconf_as_it_was_written(text, tmp_path):
     # As a loop gets it: copied, merged and resolved.
     again = OmegaConf.to_container(OmegaConf.merge(OmegaConf.create({"a": 1}), entry), resolve=True)
     assert "".join(again["step_prompt"]) == TEMPLATE
+
+
+def test_a_bundles_tags_come_through_omegaconf(tmp_path):
+    toml = TOML + '[steps]\ntags = {amount = "say", answer = "end_turn"}\n'
+    env = ENV + "\n    @tool\n    def say(self, text: str) -> str:\n        return text\n"
+    bundle = load_bundle(write_bundle(tmp_path / "tags", {"env.py": env, "bundle.toml": toml}))
+    with running(build_app(bundle)) as server:
+        entry = written(server, tmp_path / "data")
+    assert OmegaConf.to_container(entry, resolve=True)["tags"] == {"amount": "say", "answer": "end_turn"}
 
 
 def test_prompts_are_counted_as_the_first_step_shows_them(text, tools, tmp_path):
