@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from agent_env import rewards
 from agent_env.environment import Environment
 from agent_env.errors import BundleError, InputError, Problem, Problems
+from agent_env.install.needs import not_installed
 from agent_env.loading import BundleModules, LoadError, leads_outside
 from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manifest
 from agent_env.rewards import Reward
@@ -170,6 +171,8 @@ class _Loader:
 
     def load(self) -> Bundle:
         manifest = self.manifest
+        if (lacks := not_installed(self.folder, manifest, self.where("install"))) is not None:
+            raise BundleError(lacks)
         environment = self._environment()
         toolset = self._toolset(environment)
         splits = read_tasks(self.modules, manifest.splits, self.problems)

@@ -70,6 +70,40 @@ class Steps(Strict):
     max_steps: Annotated[int, Field(ge=1)] | None = None
 
 
+Requirement = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?\s*([<>=!~][^;@]*)?$")]
+"""A package as pip takes it, ``textworld[pddl]>=1.7,<1.8``."""
+
+
+class Install(Strict):
+    """What the bundle's code needs beside this package; ``agent-env env install`` installs it.
+
+    `packages` go into the running Python, or with `venv` into one of the bundle's own; `pins` names a file of the
+    bundle's folder for that, with all of them and what they need, each at a version and with its hashes. The rest is
+    told to who installs it: what is downloaded at most, licences by package, and a note.
+    """
+
+    packages: Annotated[list[Requirement], Field(min_length=1)]
+    venv: bool = False
+    pins: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    download_mb: Annotated[int, Field(ge=0)]
+    licences: dict[str, str]
+    note: str = ""
+
+
+class Data(Strict):
+    """Official data, which the bundle plays where it is there; without, it plays its own.
+
+    `variable` names the environment variable with its folder, `folder` where it is if that is not set ("" for none),
+    `holds` a path in it by which it is known to be there.
+    """
+
+    what: str
+    licence: str
+    variable: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+    folder: str = ""
+    holds: str
+
+
 def _reward(value: object) -> object:
     """One complaint in place of one per kind that a reward may have."""
     table = isinstance(value, dict) and all(type(weight) in (int, float) for weight in value.values())
@@ -94,6 +128,8 @@ class Manifest(Strict):
     hosting: Hosting = Hosting()
     limits: Limits = Limits()
     steps: Steps = Steps()
+    install: Install | None = None
+    data: Data | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +171,13 @@ def read_manifest(file: Path) -> ManifestFile:
         for key in sorted({"max_memory_mb", "max_cpu_seconds"} & manifest.limits.model_fields_set):
             where = _where(file.name, text, ("limits", key))
             problems.append(Problem(where, f"no such limit can be held in {manifest.hosting.mode!r}", fix))
+    pins = None if manifest.install is None else manifest.install.pins
+    if manifest.install is not None and pins is not None:
+        where = _where(file.name, text, ("install", "pins"))
+        if not manifest.install.venv:
+            problems.append(Problem(where, "pins would change packages that are installed", "set install.venv = true"))
+        elif not (file.parent / pins).is_file():
+            problems.append(Problem(where, f"there is no {pins} beside {file.name}", "write it"))
     repeated = sorted({split for split in manifest.splits if manifest.splits.count(split) > 1})
     where = _where(file.name, text, ("splits",))
     problems += [Problem(where, f"split {split!r} is named twice", "remove one") for split in repeated]

@@ -115,3 +115,46 @@ def test_all_problems_at_once(tmp_path):
 def test_a_split_named_twice(tmp_path):
     found = problems(tmp_path, 'name = "x"\nenv = "e:E"\nsplits = ["a", "b", "a"]\n')
     assert found == ["bundle.toml:3 splits: split 'a' is named twice (remove one)"]
+
+
+def test_what_a_bundle_needs_and_official_data(tmp_path):
+    (tmp_path / "pins.txt").write_text("engine==1.0\n")
+    manifest = read(
+        tmp_path,
+        TOML
+        + """
+        [install]
+        packages = ["engine[fast]>=1.0,<2"]
+        venv = true
+        pins = "pins.txt"
+        download_mb = 12
+        licences = {engine = "MIT"}
+        [data]
+        what = "games"
+        licence = "CC0"
+        variable = "GAMES"
+        holds = "train"
+        """,
+    ).manifest
+    assert (manifest.install.packages, manifest.install.pins) == (["engine[fast]>=1.0,<2"], "pins.txt")
+    assert (manifest.data.variable, manifest.data.folder, manifest.data.holds) == ("GAMES", "", "train")
+
+
+@pytest.mark.parametrize("package", ["--index-url=x", "engine @ file.whl", "engine; os_name", "", "-r other.txt"])
+def test_a_package_is_no_option_of_pip(tmp_path, package):
+    text = f'{TOML}[install]\npackages = ["{package}"]\ndownload_mb = 1\nlicences = {{}}\n'
+    (problem,) = problems(tmp_path, text)
+    assert problem.startswith("bundle.toml:7 install.packages[0]: String should match pattern")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", "pins would change packages that are installed (set install.venv = true)"),
+        ("venv = true\n", "there is no pins.txt beside bundle.toml (write it)"),
+    ],
+)
+def test_pins_are_a_file_for_a_venv(tmp_path, more, said):
+    install = f'[install]\npackages = ["engine"]\ndownload_mb = 1\nlicences = {{}}\n{more}pins = "pins.txt"\n'
+    line = 11 if more else 10
+    assert problems(tmp_path, TOML + install) == [f"bundle.toml:{line} install.pins: {said}"]

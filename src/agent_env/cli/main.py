@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from agent_env.cli import check, eval, new, recipes, serve, train, warm_start
+from agent_env.cli import check, env, eval, new, recipes, serve, train, warm_start
 from agent_env.cli.command import Command
 from agent_env.errors import AgentEnvError
 
@@ -48,6 +48,7 @@ app.command("warm-start", cls=Command)(warm_start.command)
 app.command("train", cls=Command)(train.command)
 app.command("recipes", cls=Command)(recipes.command)
 app.command("eval", cls=Command)(eval.command)
+app.add_typer(env.app, name="env")
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""What a bundle needs beside this package: whether it is there (`needs`), and installing it (`installer`)."""
