@@ -13,7 +13,7 @@ from agent_env.task import Task, Turn
 
 if TYPE_CHECKING:
     from agent_env.bundle import Bundle, load_bundle
-    from agent_env.demonstrator import Call, Look, Reply
+    from agent_env.demonstrator import Call, Given, Look, Reply
     from agent_env.episode import Ended, Episode
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Environment",
     "Episode",
     "EpisodeError",
+    "Given",
     "InputError",
     "Look",
     "Observation",
@@ -45,6 +46,7 @@ _LATER = {
     "Bundle": "bundle",
     "load_bundle": "bundle",
     "Call": "demonstrator",
+    "Given": "demonstrator",
     "Look": "demonstrator",
     "Reply": "demonstrator",
     "Ended": "episode",

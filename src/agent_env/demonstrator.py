@@ -3,11 +3,13 @@
 A bundle's ``demonstrator.py`` defines ``demonstrate(turn, rng, error_rate)``, a generator called once per turn. It
 yields its moves: a `Call`, a list of them (made at once), and at last a `Reply`. After each move but the last it is
 sent the texts that came back, one per call; a `Look`, which is no move, is sent the text that the environment began
-with. `error_rate` in 0..1 is how often it should err, drawn from `rng`.
+with, and a `Given`, which is none either, what it was given. `error_rate` in 0..1 is how often it should err, drawn
+from `rng`.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -34,13 +36,22 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What was the environment given? Answered with ``{"env": task.env, "seed": of the episode}`` as JSON.
+
+    For a player that knows more than an agent does: where something is hidden, which plan leads to the goal.
+    """
+
+
+@dataclass(frozen=True)
 class Reply:
     """The text that ends a turn."""
 
     text: str
 
 
-Play: TypeAlias = Generator[Call | list[Call] | Look | Reply, list[str], None]
+Move: TypeAlias = Call | list[Call] | Look | Given | Reply
+Play: TypeAlias = Generator[Move, list[str], None]
 Demonstrator: TypeAlias = Callable[[Turn, random.Random, float], Play]
 
 
@@ -96,6 +107,9 @@ async def _play_turn(episode: Episode, script: Play, first: str) -> tuple[list[P
         if isinstance(move, Look):
             answers = [first]
             continue
+        if isinstance(move, Given):
+            answers = [json.dumps({"env": episode.task.env, "seed": episode.seed})]
+            continue
         calls = [move] if isinstance(move, Call) else move
         results = [await episode.call(call.name, call.arguments) for call in calls]
         answers = [result.text for result in results]
@@ -104,7 +118,7 @@ async def _play_turn(episode: Episode, script: Play, first: str) -> tuple[list[P
     return moves, move.text
 
 
-def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Call | list[Call] | Look | Reply:
+def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Move:
     try:
         move = next(script) if answers is None else script.send(answers)
     except StopIteration:
@@ -112,8 +126,9 @@ def _next_move(turn: Turn, script: Play, answers: list[str] | None) -> Call | li
     except Exception as error:
         raise EpisodeError(f"the demonstrator raised {type(error).__name__}: {error} in turn {turn.id!r}") from error
     listed = move if isinstance(move, list) else [move]
-    if isinstance(move, Look | Reply) or (listed and all(isinstance(call, Call) for call in listed)):
+    if isinstance(move, Look | Given | Reply) or (listed and all(isinstance(call, Call) for call in listed)):
         return move
     raise EpisodeError(
-        f"the demonstrator yielded {move!r} in turn {turn.id!r}: a Call, a list of them, a Look or a Reply is due"
+        f"the demonstrator yielded {move!r} in turn {turn.id!r}: a Call, a list of them, a Look, a Given or a Reply is "
+        "due"
     )

@@ -1,8 +1,9 @@
+import json
 import random
 
 import pytest
 
-from agent_env import Call, Episode, EpisodeError, Look, Reply, load_bundle
+from agent_env import Call, Episode, EpisodeError, Given, Look, Reply, load_bundle
 from agent_env.demonstrator import PlayedMove, play
 from agent_env.hosting.local import LocalHandle
 from agent_env.tools import ToolResult
@@ -58,6 +59,22 @@ async def test_a_look_at_an_environment_that_shows_nothing(tmp_path):
     assert played.turns[0].reply == " "
 
 
+def knows(turn, rng, error_rate):
+    """Replies with what the episode is made of."""
+    (given,) = yield Given()
+    yield Reply(given)
+
+
+async def test_a_given_is_answered_with_the_tasks_env_and_the_episodes_seed(tmp_path):
+    made = jsonl(task(env={"goal": ["é", 2]}, seed=5))
+    bundle = load_bundle(write_bundle(tmp_path, {"tasks/train.jsonl": made}))
+    for seed, played_with in ((None, 5), (7, 7)):
+        episode = Episode(bundle, bundle.tasks("train")[0], LocalHandle(bundle), seed)
+        (turn,) = (await play(episode, knows, random.Random(1), 0.0)).turns
+        assert turn.moves == ()
+        assert json.loads(turn.reply) == {"env": {"goal": ["é", 2]}, "seed": played_with}
+
+
 def silent(turn, rng, error_rate):
     yield Call("add", {"amount": 1})
 
@@ -75,7 +92,7 @@ def broken(turn, rng, error_rate):
     ("script", "message"),
     [
         (silent, "the demonstrator ended turn 't1' without a Reply"),
-        (wrong, "the demonstrator yielded 'add 1' in turn 't1': a Call, a list of them, a Look or a Reply"),
+        (wrong, "the demonstrator yielded 'add 1' in turn 't1': a Call, a list of them, a Look, a Given or a Reply"),
         (broken, "the demonstrator raised KeyError: 'The counter shows 1.' in turn 't1'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -156,8 +157,7 @@ class Game:
         """Whether an action is among those that were named, if any were."""
         if self.actions is None or [call.name for call in move.calls] != [ACT]:
             return True
-        wanted = {" ".join(action.split()).casefold() for action in self.actions}
-        return move.action.casefold() in wanted
+        return any(_admits(action, move.action) for action in self.actions)
 
     def _show(self, observation: Mapping[str, Any] | None, text: str) -> None:
         said = observation or {}
@@ -168,3 +168,15 @@ class Game:
         self.state = state if isinstance(state, str) else Observation(f"{self.session.prompt}\n{self.seen}").key
         if isinstance(info, Mapping) and isinstance(info.get("success"), bool):
             self.success = info["success"]
+
+
+_LEFT_OPEN = re.compile(r"<[^<>]+>")
+
+
+def _admits(named: str, action: str) -> bool:
+    """Whether an action is the one that was named, or fills in what it leaves open: ``search[<your query>]``."""
+    named, action = " ".join(named.split()).casefold(), action.casefold()
+    if named == action:
+        return True
+    parts = [re.escape(part) for part in _LEFT_OPEN.split(named)]
+    return len(parts) > 1 and re.fullmatch(".+".join(parts), action, re.DOTALL) is not None
