@@ -1,0 +1,1 @@
+"""WebShop: find a product by searching and clicking, choose its options, buy it (Yao et al., 2022)."""
