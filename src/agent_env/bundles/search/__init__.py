@@ -1,0 +1,1 @@
+"""Answer questions by searching documents, over as many searches as it takes."""
