@@ -1,7 +1,8 @@
 """What the built-in environments come to: scores of simple players, steps a second, memory of an episode, what is left.
 
-``python benchmarks/environments.py NAME...`` prints rows of the table in docs/environments.md. Episodes run where the
-bundle's ``hosting`` has them run on a server. Times are processor time of this process and of all that it started.
+``python benchmarks/environments.py NAME[:SPLIT]...`` prints rows of the table in docs/environments.md. Episodes run
+where the bundle's ``hosting`` has them run on a server. Times are processor time of this process and of all that it
+started.
 """
 
 from __future__ import annotations
@@ -163,10 +164,11 @@ async def left_behind(threads: int) -> list[str]:
     return [*(f"process {child.pid}" for child in children), *(f"thread {name}" for name in extra)]
 
 
-async def row(name: str) -> str:
-    """The row of a bundle; what went wrong is printed to stderr."""
+async def row(wanted: str) -> str:
+    """The row of a bundle and a split, its first one to evaluate on if none is named; errors are printed to stderr."""
+    name, _, split = wanted.partition(":")
     bundle = load_bundle(name)
-    split = next((split for split in bundle.splits if split.startswith("eval")), next(iter(bundle.splits)))
+    split = split or next((split for split in bundle.splits if split.startswith("eval")), next(iter(bundle.splits)))
     every = bundle.tasks(split)
     tasks = [every[i * len(every) // EPISODES] for i in range(EPISODES)]
     await warmed_up(bundle, tasks[0])
@@ -192,11 +194,11 @@ async def row(name: str) -> str:
 
 async def main(names: list[str]) -> None:
     print(HEAD)
-    for name in names:
-        print(await row(name), flush=True)
+    for wanted in names:
+        print(await row(wanted), flush=True)
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit(f"usage: python {os.path.relpath(__file__)} NAME...")
+        sys.exit(f"usage: python {os.path.relpath(__file__)} NAME[:SPLIT]...")
     asyncio.run(main(sys.argv[1:]))
