@@ -185,11 +185,11 @@ async def row(wanted: str) -> str:
     await host.close()
     for error in [*(shown_by.errors if shown_by else []), *drawn_at_random.errors, *await left_behind(threads)]:
         print(f"{name}: {error}", file=sys.stderr)
-    step = (drawn_at_random.seconds - EPISODES * reset) / max(1, drawn_at_random.steps)
-    return (
-        f"| `{name}` | {split} | {shown} | {drawn_at_random} | {1e3 * reset:.1f} | {1e3 * step:.2f} | {1 / step:,.0f} "
-        f"| {max(0.0, grown):.2f} |"
-    )
+    cost = "– | –"
+    if drawn_at_random.steps:
+        step = (drawn_at_random.seconds - EPISODES * reset) / drawn_at_random.steps
+        cost = f"{1e3 * step:.2f} | {1 / step:,.0f}"
+    return f"| `{name}` | {split} | {shown} | {drawn_at_random} | {1e3 * reset:.1f} | {cost} | {max(0.0, grown):.2f} |"
 
 
 async def main(names: list[str]) -> None:
