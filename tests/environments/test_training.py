@@ -24,7 +24,7 @@ def test_a_bundle_trains(tmp_path, name):
     command = [sys.executable, "-m", "agent_env.cli.main", "train", name, "--recipe", "gigpo", "--profile", "cpu"]
     command += ["--model", str(model), "--run", "it", "--steps", str(STEPS), "--step", "max_steps=3"]
     command += [f"data.train_batch_size={TASKS}", f"actor_rollout_ref.rollout.n={ROLLOUTS}"]
-    command += ["data.max_prompt_length=2048", "data.max_response_length=16"]
+    command += ["data.max_prompt_length=4000", "data.max_response_length=16"]
     command += ["actor_rollout_ref.actor.ppo_mini_batch_size=1"]
     command += ["trainer.val_before_train=false", "trainer.test_freq=-1", "trainer.save_freq=-1"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False)

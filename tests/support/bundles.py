@@ -7,6 +7,9 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+OF_THEIR_OWN_TIER = ("alfworld", "textworld")
+"""Built-in bundles whose packages `make test` does without: tests/environments is for them."""
+
 ENV = """
 from agent_env import Environment, Observation, ToolError, tool
 

@@ -100,7 +100,8 @@ def install(setup: Setup, source: Path | None = None) -> Bundle:
                 _install_venv(setup, wheels)
             else:
                 held = stack.enter_context(pip.nothing_changed(needs.packages))
-                pip.install(sys.executable, ["-c", held, *needs.packages], wheels)
+                quiet = [] if setup.lacks else ["--quiet"]
+                pip.install(sys.executable, ["-c", held, *quiet, *needs.packages], wheels)
         importlib.invalidate_caches()
     return load_bundle(setup.folder)
 

@@ -58,6 +58,17 @@ def test_the_verl_extra_leaves_the_trainers_pins_alone() -> None:
     assert names == {"bm25s", "pyarrow", "rapidfuzz", "transformers"}
 
 
+def test_what_a_bundle_adds_to_the_running_python_is_an_extra_of_its_name() -> None:
+    extras = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
+    found = {}
+    for file in (ROOT / "src" / "agent_env" / "bundles").glob("*/bundle.toml"):
+        install = tomllib.loads(text_of(file)).get("install", {})
+        if install and not install.get("venv"):
+            found[file.parent.name] = set(install["packages"]) - set(extras.get(file.parent.name, []))
+    assert found
+    assert not any(found.values()), found
+
+
 def test_every_link_between_the_documents_leads_somewhere() -> None:
     broken = []
     for file in tracked_files():

@@ -1,0 +1,1 @@
+"""ALFWorld's households in text, on its own engine: official games where they are, else problems of our own."""

@@ -1,0 +1,1 @@
+"""Quests that TextWorld generates: a coin, a treasure, and things to be put in their places."""
