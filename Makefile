@@ -42,7 +42,7 @@ interop-test: venv ## OpenEnv's own client against our server
 faults-test: venv ## faults made to happen: what each did, and what it cost, a line each and in .cache/faults.json
 	timeout --foreground -s INT -k 60 900 $(PYTEST) -m "not slow" tests/faults
 
-soak-test: venv ## a trainer killed 20 times (not part of `make test`: 20 minutes)
+soak-test: venv ## a trainer killed 20 times, and servers that play 25,000 episodes (not part of `make test`: 30 minutes)
 	timeout --foreground -s INT -k 60 6600 $(PYTEST) -m slow tests/faults
 
 verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl itself

@@ -79,7 +79,7 @@ class Client:
         return cls(reader, writer)
 
     async def ask(self, request: bytes) -> bytes:
-        """Send a frame, return the answer's body; a ping that comes between is passed over."""
+        """Send a frame, return the answer's body; a ping that comes between is answered."""
         self._writer.write(request)
         while True:
             kind, short = await self._reader.readexactly(2)
@@ -90,6 +90,8 @@ class Client:
             body = await self._reader.readexactly(length)
             if kind == 0x81:
                 return body
+            if kind == 0x89:
+                self._writer.write(bytes([0x8A, 0x80 | len(body)]) + b"\0\0\0\0" + body)
 
     async def close(self) -> None:
         """Send the close message and wait until the server has closed."""
@@ -98,6 +100,10 @@ class Client:
         # The answer to its close frame; then it closes the connection.
         self._writer.write(b"\x88\x80\0\0\0\0")
         await self._reader.read()
+        self._writer.close()
+
+    def drop(self) -> None:
+        """Let go of the connection, without a word."""
         self._writer.close()
 
 

