@@ -394,6 +394,8 @@ from pathlib import Path
 from agent_env.training.shared import Shared
 from agent_env.training.verl.writer import write
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit an ignored one
+
 def stop(what, done, total):
     if what == "writing" and done == 2:
         os.kill(os.getpid(), signal.{number.name})
