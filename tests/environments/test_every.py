@@ -10,7 +10,7 @@ from support.environment_plays import many_plays, spread
 pytestmark = pytest.mark.filterwarnings("ignore::jericho.UnsupportedGameWarning")
 
 
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(6000)
 @pytest.mark.parametrize("name", OF_THEIR_OWN_TIER)
 def test_its_check_finds_nothing(name):
     report = check_bundle(name)
@@ -18,7 +18,7 @@ def test_its_check_finds_nothing(name):
     assert "100 of them at once" in report.summary
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(6000)
 @pytest.mark.parametrize("name", OF_THEIR_OWN_TIER)
 async def test_the_demonstrator_solves_100_episodes(name):
     bundle = load_bundle(name)
@@ -26,7 +26,7 @@ async def test_the_demonstrator_solves_100_episodes(name):
     assert [play for play in plays if play.reward < 1.0] == []
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(6000)
 @pytest.mark.parametrize("name", OF_THEIR_OWN_TIER)
 async def test_100_episodes_at_random_come_to_their_ends(name):
     bundle = load_bundle(name)
