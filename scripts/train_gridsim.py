@@ -34,9 +34,6 @@ OVERRIDES = (
     # A conversation has about 240 tokens, 60 of them in the prompt; verl pads each to the limits.
     "data.max_prompt_length=64",
     "data.max_response_length=256",
-    # The engine and the actor are the same float32 weights in the same torch: the log-probabilities of the rollout are
-    # the actor's (they differ by 5e-6), so computing them again before each update would tell nothing.
-    "algorithm.rollout_correction.bypass_mode=true",
 )
 
 
