@@ -10,27 +10,15 @@ from typing import Any
 
 import uvicorn
 from openenv.core.env_server.http_server import create_app
-from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
-from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.env_server.types import Action, Observation
+from openenv_plain import Plain, answered
 
 MAX_SESSIONS = 256
 
 
-class Echo(Environment):
+class Echo(Plain):
     """Says again what it is told."""
-
-    SUPPORTS_CONCURRENT_SESSIONS = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._state = State(episode_id="", step_count=0)
-
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Observation:
-        raise NotImplementedError("the asynchronous form is used")
-
-    def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
-        raise NotImplementedError("the asynchronous form is used")
 
     async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Observation:
         task = {"id": "echo", "name": "echo", "split": "train", "index": 0, "seed": 0, "turn": 0, "turns": 1}
@@ -42,19 +30,7 @@ class Echo(Environment):
     async def step_async(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
         assert isinstance(action, CallToolAction)
         self._state.step_count += 1
-        text = action.arguments["text"]
-        result = {
-            "content": [{"type": "text", "text": text}],
-            "structured_content": None,
-            "meta": None,
-            "data": text,
-            "is_error": False,
-        }
-        return CallToolObservation(tool_name=action.tool_name, result=result)
-
-    @property
-    def state(self) -> State:
-        return self._state
+        return answered(action.tool_name, action.arguments["text"])
 
 
 app = create_app(Echo, CallToolAction, CallToolObservation, env_name="echo", max_concurrent_envs=MAX_SESSIONS)

@@ -11,9 +11,9 @@ from typing import Any
 
 import uvicorn
 from openenv.core.env_server.http_server import create_app
-from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
-from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.env_server.types import Action, Observation
+from openenv_plain import Plain, answered
 
 from agent_env import load_bundle
 
@@ -21,20 +21,8 @@ BUNDLE = load_bundle("gridsim")
 TASKS = BUNDLE.tasks("train")
 
 
-class Grid(Environment):
+class Grid(Plain):
     """A day of GridSim."""
-
-    SUPPORTS_CONCURRENT_SESSIONS = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._state = State(episode_id="", step_count=0)
-
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Observation:
-        raise NotImplementedError("the asynchronous form is used")
-
-    def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
-        raise NotImplementedError("the asynchronous form is used")
 
     async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **more: Any) -> Observation:
         task = TASKS[more["index"]]
@@ -54,18 +42,7 @@ class Grid(Environment):
                 tool_name="end_turn", result={"data": ended}, done=True, reward=reward, metadata=ended
             )
         text = getattr(self._grid, action.tool_name)(**action.arguments)
-        result = {
-            "content": [{"type": "text", "text": text}],
-            "structured_content": None,
-            "meta": None,
-            "data": text,
-            "is_error": False,
-        }
-        return CallToolObservation(tool_name=action.tool_name, result=result)
-
-    @property
-    def state(self) -> State:
-        return self._state
+        return answered(action.tool_name, text)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ from typing import Any
 from agent_env import load_bundle
 from agent_env.cli.progress import Tell, progress_bars
 from agent_env.errors import InputError
+from agent_env.files import write_atomically
 from agent_env.stopping import Stopped, stopping
 from agent_env.training.report import Mean
 from agent_env.training.verl import launch
 from agent_env.training.verl.plan import TrainOptions
-from agent_env.training.verl.runfolder import write_atomically
 
 RATES = (1e-4, 1.5e-4, 2e-4)
 """Learning rates to choose from."""

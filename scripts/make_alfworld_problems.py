@@ -23,6 +23,7 @@ from typing import Any
 from agent_env.bundles.alfworld.game import Game
 from agent_env.bundles.alfworld.making import TYPES, goals, make_problem
 from agent_env.bundles.alfworld.scenes import scene, scene_numbers
+from agent_env.files import write_atomically
 
 BUNDLE = Path(__file__).resolve().parents[1] / "src" / "agent_env" / "bundles" / "alfworld"
 SPLITS = {"train": (200, False, 0), "eval": (60, False, 100_000), "eval-unseen": (60, True, 200_000)}
@@ -95,9 +96,7 @@ def main() -> None:
         for row in pool.imap(chosen, slots()):
             rows.append(row)
             print(f"{len(rows)}: {json.dumps(row)}", file=sys.stderr, flush=True)
-    fresh = BUNDLE / "problems.jsonl.new"
-    fresh.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    os.replace(fresh, BUNDLE / "problems.jsonl")
+    write_atomically(BUNDLE / "problems.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 if __name__ == "__main__":

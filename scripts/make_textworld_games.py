@@ -20,6 +20,7 @@ from textworld.generator import QuestGenerationError
 
 from agent_env.bundles.textworld.game import Game
 from agent_env.bundles.textworld.making import LEVELS, generate
+from agent_env.files import write_atomically
 
 BUNDLE = Path(__file__).resolve().parents[1] / "src" / "agent_env" / "bundles" / "textworld"
 SPLITS = {"train": (90, 0), "eval": (30, 100_000)}
@@ -68,9 +69,7 @@ def main() -> None:
         for row in pool.imap(chosen, slots()):
             rows.append(row)
             print(f"{len(rows)}: {json.dumps(row)}", file=sys.stderr, flush=True)
-    fresh = BUNDLE / "games.jsonl.new"
-    fresh.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    os.replace(fresh, BUNDLE / "games.jsonl")
+    write_atomically(BUNDLE / "games.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 if __name__ == "__main__":

@@ -3,18 +3,14 @@
 Three steps of `agent-env train` each, with real processes, through our loops and trainers.
 """
 
-import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from agent_env.training.traces import read_traces
 from agent_env.training.verl import settings
-from support.tiny_folder import tiny_folder
+from support.short_runs import trained
 
 BABBLE = Path(__file__).parent / "babble"
 TASKS, ROLLOUTS, STEPS, TURNS = 2, 3, 3, 3
@@ -52,22 +48,13 @@ def test_gigpo_trains_in_other_ways(tmp_path, variant):
 
 
 def trains(tmp_path, recipe, context, overrides=()):
-    model = tiny_folder(tmp_path / "model")
-    command = [sys.executable, "-m", "agent_env.cli.main", "train", str(BABBLE), "--recipe", recipe]
-    command += ["--context", context, "--model", str(model), "--run", "it", "--steps", str(STEPS)]
-    command += [f"data.train_batch_size={TASKS}", f"actor_rollout_ref.rollout.n={ROLLOUTS}"]
-    command += ["data.max_prompt_length=1024", f"data.max_response_length={12 if context == 'steps' else 96}"]
-    command += ["actor_rollout_ref.actor.ppo_mini_batch_size=1", "critic.ppo_mini_batch_size=1"]
-    command += ["trainer.val_before_train=false", "trainer.test_freq=3", "trainer.save_freq=-1"]
-    command += overrides
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    run = tmp_path / "runs" / "it"
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [1, 2, 3]
-    for line in lines:
-        data = line["data"]
-        assert data["training/rollout_failure/lost_sessions"] == 0
+    options = ("--recipe", recipe, "--context", context)
+    settings = (f"data.train_batch_size={TASKS}", f"actor_rollout_ref.rollout.n={ROLLOUTS}")
+    settings += ("data.max_prompt_length=1024", f"data.max_response_length={12 if context == 'steps' else 96}")
+    settings += ("actor_rollout_ref.actor.ppo_mini_batch_size=1", "critic.ppo_mini_batch_size=1")
+    settings += ("trainer.val_before_train=false", "trainer.test_freq=3")
+    metrics, traces = trained(tmp_path, BABBLE, STEPS, *options, *settings, *overrides)
+    for data in metrics:
         assert data["episode/count"] == TASKS * ROLLOUTS
         assert data["episode/reward/min"] < data["episode/reward/max"]
         assert data["critic/score/mean"] == data["episode/reward/mean"]
@@ -80,8 +67,7 @@ def trains(tmp_path, recipe, context, overrides=()):
             # Each task's three turns are three states, which its three rollouts share: the prompt names no past.
             assert data["step_group/size/max"] >= ROLLOUTS
             assert data["step_group/singleton_share"] < 0.5
-    assert lines[-1]["data"]["validation/missing"] == 0
-    traces = list(read_traces(run / "traces"))
+    assert metrics[-1]["validation/missing"] == 0
     assert {trace.status for trace in traces} == {"ok"}
     played = Counter(trace.split for trace in traces)
     assert played["eval"] == 2

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import importlib
 import json
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 from agent_env import cache
 from agent_env.bundle import Bundle, find_bundle, load_bundle
 from agent_env.errors import InputError, Problem
+from agent_env.files import write_atomically
 from agent_env.install import pip
 from agent_env.install.needs import STAMP, data_folder, digest, lacking, name_of, venv_folder
 from agent_env.manifest import Manifest, read_manifest
@@ -117,10 +117,9 @@ def _install_venv(setup: Setup, wheels: Path | None) -> None:
         file = setup.folder / needs.pins if needs.pins else None
         what = [*needs.packages] if file is None else ["--require-hashes", "-r", str(file)]
         pip.install(folder / "bin" / "python", what, wheels)
-        fresh = folder / f"{STAMP}.new"
         names = [name_of(package) for package in needs.packages]
-        fresh.write_text(json.dumps({"digest": digest(setup.folder, needs), "packages": names}), encoding="utf-8")
-        os.replace(fresh, folder / STAMP)
+        stamp = {"digest": digest(setup.folder, needs), "packages": names}
+        write_atomically(folder / STAMP, json.dumps(stamp))
     except BaseException:
         cache.clear(folder)
         raise

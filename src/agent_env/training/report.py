@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError
+from agent_env.files import write_atomically
 from agent_env.training.traces import Trace
 
 Json = dict[str, Any]
@@ -103,9 +104,7 @@ def summary_of(curve: Curve, greedy: Mapping[int, Mean], seconds: Mapping[str, f
 
 def write_summary(summary: Json, file: Path) -> None:
     """Write ``summary.json``, whole or not at all."""
-    fresh = file.with_name(f".{file.name}.writing")
-    fresh.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    os.replace(fresh, file)
+    write_atomically(file, json.dumps(summary, indent=2) + "\n")
 
 
 def screen_of(summary: Json, folder: Path, title: str) -> str:

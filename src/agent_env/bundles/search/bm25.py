@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_env.errors import MissingExtra
+from agent_env.extras import imported
 
 from .passages import Passage
 
 
 def library() -> Any:
     """bm25s. Raises MissingExtra without it."""
-    try:
-        import bm25s
-    except ImportError as missing:
-        raise MissingExtra("search", "bm25s") from missing
-    return bm25s
+    return imported("bm25s", "search")
 
 
 class Bm25:

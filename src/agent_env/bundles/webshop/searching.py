@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-from agent_env.errors import MissingExtra
+from agent_env.extras import imported
 
 RESULTS = 50
 _K1, _B = 0.9, 0.4
@@ -47,7 +46,7 @@ class Index:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._bm25 = _library().BM25(method="lucene", k1=_K1, b=_B)
+        self._bm25 = imported("bm25s", "webshop").BM25(method="lucene", k1=_K1, b=_B)
         self._bm25.index([words(text) for text in texts], show_progress=False)
 
     def search(self, query: str) -> list[int]:
@@ -75,11 +74,3 @@ def _singular(word: str) -> str:
     if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
         return word[:-1]
     return word[:-1] if word.endswith("s") and not word.endswith(("us", "ss")) else word
-
-
-def _library() -> Any:
-    try:
-        import bm25s
-    except ImportError as missing:
-        raise MissingExtra("webshop", "bm25s") from missing
-    return bm25s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agent_env.errors import MissingExtra
+from agent_env.extras import imported
 from agent_env.training.memory.base import SEPARATOR, PastStep, Size, told
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -14,11 +14,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 def library() -> Any:
     """bm25s, which only this memory needs, and which takes a while to import. Raises MissingExtra without it."""
-    try:
-        import bm25s
-    except ImportError as missing:
-        raise MissingExtra("verl", "bm25s") from missing
-    return bm25s
+    return imported("bm25s", "verl")
 
 
 class Retrieve:

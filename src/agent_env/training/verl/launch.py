@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import AgentEnvError, InputError, Problem
+from agent_env.files import write_atomically
 from agent_env.stopping import stopping
 from agent_env.training.model_layout import mismatch
 from agent_env.training.shared import Shared
@@ -27,7 +28,7 @@ from agent_env.training.tasks import Progress as Tell
 from agent_env.training.verl.plan import Plan, TrainOptions, checked
 from agent_env.training.verl.processes import Processes
 from agent_env.training.verl.progress import Progress
-from agent_env.training.verl.runfolder import RunFolder, step_of, write_atomically
+from agent_env.training.verl.runfolder import RunFolder, step_of
 from agent_env.training.verl.serving import serve_bundle
 from agent_env.training.verl.source import check_splits
 from agent_env.training.verl.writer import write

@@ -26,19 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_env.errors import InputError, Problem
+from agent_env.files import write_atomically
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _PART = re.compile(r"metrics\.from(\d+)\.jsonl")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Make `path` hold `text`: whoever reads it sees the old text or all of the new one."""
-    fresh = path.with_name(f".{path.name}.writing")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
 
 
 @dataclass(frozen=True)

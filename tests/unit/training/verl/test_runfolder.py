@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from agent_env.training.verl.runfolder import RunFolder, read_metrics, write_atomically
+from agent_env.training.verl.runfolder import RunFolder, read_metrics
 
 ASKED = {"source": "gridsim", "seed": 1, "overrides": []}
 
@@ -109,11 +109,3 @@ def test_a_line_that_the_launcher_had_appended_already_counts_once(folder):
     folder.metrics_part(2).write_text(lines(3, 4))
     folder.recover_metrics(upto=9)
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3, 4]
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    write_atomically(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "new \ud800")
-    assert path.read_text() == "old"
