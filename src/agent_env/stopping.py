@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 _ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_enders: list[Callable[[int], None]] = []
 
 
 class Stopped(KeyboardInterrupt):
@@ -23,7 +25,10 @@ class Stopped(KeyboardInterrupt):
 @contextlib.contextmanager
 def stopping() -> Iterator[None]:
     """Within, SIGINT, SIGTERM and SIGHUP raise `Stopped` in the main thread; it also comes out if code on the way
-    made another exception of it, as the import of a compiled module does."""
+    made another exception of it, as the import of a compiled module does.
+
+    What is within `ended_by` is asked by its function first, and interrupted only by a second signal.
+    """
     asked: list[int] = []
     event_loops = logging.getLogger("asyncio")
     heard = event_loops.disabled
@@ -32,7 +37,10 @@ def stopping() -> Iterator[None]:
         asked.append(number)
         # An event loop that is torn down tells of each task that did not expect it: that is no news here.
         event_loops.disabled = True
-        raise Stopped(number)
+        if _enders and len(asked) == 1:
+            _enders[-1](number)
+        else:
+            raise Stopped(number)
 
     before = {number: signal.signal(number, stop) for number in _ASKED}
     try:
@@ -47,6 +55,27 @@ def stopping() -> Iterator[None]:
         event_loops.disabled = heard
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def ended_by(end: Callable[[], object]) -> Iterator[None]:
+    """Within `stopping`, a signal calls `end`, for what is within to come to its end, and `Stopped` is raised then.
+
+    An exception that is raised wherever a signal happens to arrive can be lost: in a finalizer nobody hears it.
+    """
+    called: list[int] = []
+
+    def ender(number: int) -> None:
+        called.append(number)
+        end()
+
+    _enders.append(ender)
+    try:
+        yield
+    finally:
+        _enders.remove(ender)
+    if called:
+        raise Stopped(called[0])
 
 
 @contextlib.contextmanager

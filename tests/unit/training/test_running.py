@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import threading
 import time
@@ -10,6 +12,8 @@ import time
 import pytest
 
 from agent_env.errors import ServerUnreachable
+from agent_env.stopping import Stopped, stopping
+from agent_env.training import running
 from agent_env.training.running import run
 from agent_env.training.sessions import Shared, opened, read_tasks
 
@@ -24,6 +28,63 @@ def test_what_it_returns_and_raises() -> None:
     assert run(returns()) == 3
     with pytest.raises(ValueError, match="invalid literal"):
         run(raises())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_it_and_it_tidies_up(number: signal.Signals) -> None:
+    done = []
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), number)  # what this raised would be lost
+
+    async def work() -> None:
+        try:
+            Finalized()
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            done.append("tidied")
+
+    with pytest.raises(Stopped) as stopped, stopping():
+        run(work())
+    assert (stopped.value.number, done) == (number, ["tidied"])
+
+
+def test_one_that_ends_all_the_same_is_stopped() -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Stopped), stopping():
+        run(work())
+
+
+def test_one_that_does_not_heed_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "GIVE_UP", 0.2)
+
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(60)
+
+    began = time.monotonic()
+    with pytest.raises(Stopped), stopping():
+        run(work())
+    assert time.monotonic() - began < 30
+
+
+def test_a_second_signal_interrupts_it_at_once() -> None:
+    async def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(60)
+
+    began = time.monotonic()
+    with pytest.raises(Stopped), stopping():
+        run(work())
+    assert time.monotonic() - began < 5
 
 
 @pytest.fixture
