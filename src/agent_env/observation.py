@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_env.jsonable import nonfinite
+from agent_env.pictures import as_url
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Observation:
 
     Args:
         text: what the agent reads.
-        images: each a ``data:`` or ``https:`` URL.
+        images: what it sees beside that, each a Pillow image, a PNG, JPEG or WebP file's bytes, or a ``data:`` or
+            ``https:`` URL; kept as URLs (see `agent_env.pictures`).
         actions: the admissible actions, for a game that names them; None if any text may be tried.
         state: the key that equal states share; a hash of text and images if not given (see `key`).
         reward: of the step that led here.
@@ -29,7 +31,7 @@ class Observation:
     """
 
     text: str
-    images: Sequence[str] = ()
+    images: Sequence[Any] = ()
     actions: Sequence[str] | None = None
     state: str | None = None
     reward: float = 0.0
@@ -40,7 +42,7 @@ class Observation:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise ValueError(f"Observation.text: expected str, got {type(self.text).__name__}")
-        object.__setattr__(self, "images", _strings("images", self.images))
+        object.__setattr__(self, "images", _urls(self.images))
         if self.actions is not None:
             object.__setattr__(self, "actions", _strings("actions", self.actions))
         if self.state is not None and not isinstance(self.state, str):
@@ -71,3 +73,13 @@ def _strings(name: str, value: Sequence[str]) -> tuple[str, ...]:
     if isinstance(value, str) or not all(isinstance(item, str) for item in value):
         raise ValueError(f"Observation.{name}: expected a sequence of str, got {value!r:.80}")
     return tuple(value)
+
+
+def _urls(images: Sequence[Any]) -> tuple[str, ...]:
+    """The images as URLs; a lone one is a mistake that may look like a sequence."""
+    if isinstance(images, str | bytes | bytearray) or hasattr(images, "mode"):
+        raise ValueError(f"Observation.images: expected a sequence of images, got one {type(images).__name__}")
+    try:
+        return tuple(map(as_url, images))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"Observation.images: {error}") from None

@@ -29,7 +29,10 @@ def test_over_is_terminated_or_truncated():
     [
         ({"text": 3}, r"Observation.text: expected str, got int"),
         ({"actions": "go north"}, r"Observation.actions: expected a sequence of str, got 'go north'"),
-        ({"images": [b"x"]}, r"Observation.images: expected a sequence of str"),
+        ({"images": [b"x"]}, r"Observation.images: bytes that are no PNG, JPEG or WebP file \(they begin with b'x'\)"),
+        ({"images": "data:,"}, r"Observation.images: expected a sequence of images, got one str"),
+        ({"images": b"\x89PNG\r\n\x1a\n"}, r"Observation.images: expected a sequence of images, got one bytes"),
+        ({"images": [3]}, r"Observation.images: expected a PIL image, a picture's bytes or a URL, got int"),
         ({"state": (1, 2)}, r"Observation.state: expected str or None, got tuple"),
         ({"reward": math.nan}, r"Observation.reward: NaN and infinities are refused"),
         ({"info": {"cost": [math.inf]}}, r"Observation.info.cost\[0\]: NaN"),
