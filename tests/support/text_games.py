@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 
+import numpy as np
+
 from agent_env import Bundle, Episode, Observation, Task
 from agent_env.demonstrator import Demonstration, play
 from agent_env.hosting.local import LocalHandle
+from agent_env.pictures import opened
 
 
 async def demonstrated(bundle: Bundle, task: Task, error_rate: float, seed: int = 0) -> Demonstration:
@@ -40,8 +43,15 @@ def first(bundle: Bundle, task: Task) -> Observation:
 
 
 def fingerprint(bundle: Bundle) -> str:
-    """A hash of what every task shows first: whoever changes it makes another environment."""
+    """A hash of what every task in text shows first: whoever changes it makes another environment."""
     digest = hashlib.sha256()
-    for task in bundle.tasks("all"):
-        digest.update(f"{task.id}\n{first(bundle, task).text}\n".encode())
+    for split, tasks in bundle.splits.items():
+        for task in () if split.endswith("-pictures") else tasks:
+            digest.update(f"{task.id}\n{first(bundle, task).text}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def pixels(seen: Observation) -> np.ndarray:
+    """The one picture that was seen, ``(height, width, 3)``."""
+    (url,) = seen.images
+    return np.asarray(opened(url))

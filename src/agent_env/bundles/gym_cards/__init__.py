@@ -1,1 +1,1 @@
-"""Number line, EZ points, 24 points and blackjack, as text."""
+"""Number line, EZ points, 24 points and blackjack, as text or as pictures."""

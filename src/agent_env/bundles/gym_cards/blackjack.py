@@ -6,6 +6,7 @@ import random
 from typing import NamedTuple
 
 from .game import Game
+from .picture import Scene
 
 _DECK: tuple[int, ...] = (*range(1, 10), 10, 10, 10, 10)
 _STEPS = 15
@@ -45,6 +46,12 @@ class Blackjack(Game):
     def state(self) -> str:
         """The dealer's cards and the total: by which cards it came about does not matter."""
         return f"{_names(self.dealer if self.over else self.dealer[:1])} / {_words(total(self.hand))}"
+
+    @property
+    def scene(self) -> Scene:
+        """The dealer's cards above the player's, all but the first face down until the end."""
+        dealer = self.dealer if self.over else [self.dealer[0], 0]
+        return Scene((tuple(dealer), tuple(self.hand)), ("Dealer above, you below",))
 
     def play(self, action: str) -> float:
         """Take a card, or let the dealer play."""

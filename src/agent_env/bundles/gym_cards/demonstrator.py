@@ -1,17 +1,19 @@
 """Plays each game as it should be: straight to the target, by a formula that comes out, by basic strategy.
 
-What is played is known by what is seen. Errs by an admissible action at random.
+It plays a game of its own beside, from what the environment was given, and looks at that: what is shown as a picture
+it plays as well. Errs by an admissible action at random.
 """
 
 from __future__ import annotations
 
+import json
 import random
-import re
 
-from agent_env import Call, Look, Reply, Turn
+from agent_env import Call, Given, Reply, Turn
 from agent_env.demonstrator import Play
 
 from .blackjack import Blackjack, Total
+from .env import new_game
 from .formula import solutions
 from .number_line import NumberLine
 from .points import BLANK, FACES, moves, worth
@@ -21,11 +23,14 @@ _FACES = {name: card for card, name in FACES.items()}
 
 def demonstrate(turn: Turn, rng: random.Random, error_rate: float) -> Play:
     """Play one game; each action is drawn anew, at random, with probability `error_rate`."""
-    (seen,) = yield Look()
-    while not re.search(r"\.\Z", seen):  # only what is said at the end ends like this
-        best, actions = _choice(seen)
+    (given,) = yield Given()
+    told = json.loads(given)
+    game = new_game(told["env"]["game"], random.Random(told["seed"]), held_out=told["env"]["held_out"])
+    while not (game.over or game.cut):
+        best, actions = _choice(game.draw())
         action = rng.choice(actions) if rng.random() < error_rate else best
-        (seen,) = yield Call("act", {"action": action})
+        yield Call("act", {"action": action})
+        game.play(action)
     yield Reply("done")
 
 

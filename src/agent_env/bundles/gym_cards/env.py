@@ -9,16 +9,21 @@ from agent_env import Observation, Task, TextEnvironment
 from .blackjack import Blackjack
 from .game import Game
 from .number_line import NumberLine
+from .picture import render
 from .points import ez_points, points24
 
 USED_UP = "No steps are left."
 
 
 class GymCards(TextEnvironment):
-    """``task.env["game"]``: number_line, ez_points, points24 or blackjack, drawn by the episode's seed."""
+    """``task.env["game"]``: number_line, ez_points, points24 or blackjack, drawn by the episode's seed.
+
+    With ``task.env["pictures"]`` it is shown as a picture, and the text holds what there is to say beside it.
+    """
 
     def reset(self, task: Task, seed: int) -> Observation:
-        self.game = _game(task.env["game"], random.Random(seed), held_out=task.env["held_out"])
+        self.game = new_game(task.env["game"], random.Random(seed), held_out=task.env["held_out"])
+        self.pictures = bool(task.env.get("pictures"))
         return self._observation(0.0)
 
     def step(self, action: str) -> Observation:
@@ -33,8 +38,10 @@ class GymCards(TextEnvironment):
     def _observation(self, reward: float) -> Observation:
         game = self.game
         note = USED_UP if game.cut else game.note
+        shown = "" if self.pictures else game.draw()
         return Observation(
-            f"{game.draw()}\n{note}" if note else game.draw(),
+            f"{shown}\n{note}".strip("\n") if note else shown,
+            images=[render(game.scene)] if self.pictures else (),
             actions=game.actions,
             state=game.state,
             reward=reward,
@@ -44,7 +51,8 @@ class GymCards(TextEnvironment):
         )
 
 
-def _game(name: str, rng: random.Random, *, held_out: bool) -> Game:
+def new_game(name: str, rng: random.Random, *, held_out: bool) -> Game:
+    """The game of a name, drawn by `rng`. Raises ValueError if there is none of the name."""
     match name:
         case "number_line":
             return NumberLine(rng)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from .picture import Scene
+
 
 class Game(ABC):
     """One play of a game.
@@ -27,6 +29,11 @@ class Game(ABC):
     @abstractmethod
     def draw(self) -> str:
         """What the player sees."""
+
+    @property
+    @abstractmethod
+    def scene(self) -> Scene:
+        """What the player sees, as a picture shows it."""
 
     @property
     def state(self) -> str:

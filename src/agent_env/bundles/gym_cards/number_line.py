@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from .game import Game
+from .picture import Scene
 
 _LAST = 5
 _STEPS = 10
@@ -23,6 +24,11 @@ class NumberLine(Game):
     def draw(self) -> str:
         """Goal and position."""
         return f"target: {self.goal}\ncurrent: {self.current}"
+
+    @property
+    def scene(self) -> Scene:
+        """Goal and position, in words."""
+        return Scene((), (f"Target: {self.goal}", f"Current: {self.current}"))
 
     def play(self, action: str) -> float:
         """A step left or right, clamped at the ends."""

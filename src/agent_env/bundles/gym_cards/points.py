@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import zlib
+from textwrap import wrap
 
 from .formula import can_make, value
 from .game import Game
+from .picture import Scene
 
 FACES = {11: "J", 12: "Q", 13: "K"}
 REWARD = 10.0
@@ -44,6 +46,11 @@ class Points(Game):
         """Cards and formula."""
         cards = " ".join(FACES.get(card, str(card)) for card in self.cards)
         return f"cards: {cards}\nformula: {' '.join(self.formula)}".rstrip()
+
+    @property
+    def scene(self) -> Scene:
+        """The cards, and the formula under them."""
+        return Scene((tuple(self.cards),), tuple(wrap(f"Formula: {' '.join(self.formula)}", width=26)))
 
     def play(self, action: str) -> float:
         """Append a symbol, or weigh the formula."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent_env import Observation, Task, TextEnvironment
 
 from .making import make_puzzle
+from .picture import render
 from .room import ACTIONS, draw, move
 
 STEP, BOX, ALL = -0.1, 1.0, 10.0
@@ -14,7 +15,8 @@ SOLVED, USED_UP = "Every box is on a target.", "No steps are left."
 class Sokoban(TextEnvironment):
     """The room of the episode's seed, ``task.env["size"]`` cells wide with ``task.env["boxes"]`` boxes.
 
-    There are twice as many steps as the shortest solution takes that is known (`Puzzle.solution`).
+    There are twice as many steps as the shortest solution takes that is known (`Puzzle.solution`). With
+    ``task.env["pictures"]`` the room is shown as a picture, and the text holds what there is to say beside it.
     """
 
     def reset(self, task: Task, seed: int) -> Observation:
@@ -23,6 +25,7 @@ class Sokoban(TextEnvironment):
         self.steps_left = 2 * len(puzzle.solution)
         self.deltas = {**self.room.deltas(), "still": 0}
         self.solved = False
+        self.pictures = bool(task.env.get("pictures"))
         return self._observation(0.0)
 
     def step(self, action: str) -> Observation:
@@ -46,8 +49,10 @@ class Sokoban(TextEnvironment):
         state = draw(self.room, self.state)
         truncated = not self.solved and self.steps_left <= 0
         note = SOLVED if self.solved else USED_UP if truncated else note
+        shown = "" if self.pictures else state
         return Observation(
-            f"{state}\n{note}" if note else state,
+            f"{shown}\n{note}".strip("\n") if note else shown,
+            images=[render(self.room, self.state)] if self.pictures else (),
             actions=ACTIONS,
             state=state,
             reward=reward,

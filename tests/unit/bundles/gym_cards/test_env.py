@@ -4,16 +4,17 @@ import pytest
 
 from agent_env import Ended, Episode, load_bundle
 from agent_env.hosting.local import LocalHandle
-from support.text_games import fingerprint, first, played, success_rate
+from support.text_games import fingerprint, first, pixels, played, success_rate
 
 BUNDLE = load_bundle("gym_cards")
 GAMES = ("number_line", "ez_points", "points24", "blackjack")
 
 
 def test_the_splits():
-    assert [*BUNDLE.splits] == ["train", "eval", *(f"{part}-{game}" for game in GAMES for part in ("train", "eval"))]
+    in_text = ["train", "eval", *(f"{part}-{game}" for game in GAMES for part in ("train", "eval"))]
+    assert [*BUNDLE.splits] == [*in_text, *(f"{split}-pictures" for split in in_text)]
     for split, tasks in BUNDLE.splits.items():
-        part, _, game = split.partition("-")
+        part, _, game = split.removesuffix("-pictures").partition("-")
         assert len(tasks) == (400 if part == "train" else 200)
         assert [task.env["game"] for task in tasks[:4]] == ([game] * 4 if game else [*GAMES])
     assert len({task.seed for task in BUNDLE.tasks("all")}) == 3000
@@ -45,6 +46,25 @@ async def test_an_episode_of_each_game_ends_with_its_success():
     assert (cut[-1].truncated, cut[-1].terminated, cut[-1].info) == (True, False, {"success": False})
     assert cut[-1].text == f"{start.text}\nNo steps are left."
     assert cut[-2].text == f"{start.text}\nThere is no such action: use left, right."
+
+
+@pytest.mark.parametrize("game", GAMES)
+async def test_a_game_in_pictures_is_the_game_in_text(game):
+    in_text, shown = (BUNDLE.tasks(f"train-{game}{end}")[3] for end in ("", "-pictures"))
+    actions = ["nothing", *first(BUNDLE, in_text).actions]
+    seen, pictured = [await played(BUNDLE, task, *actions) for task in (in_text, shown)]
+    seen, pictured = ([step for step in steps if step is not None] for steps in (seen, pictured))
+    assert [step.state for step in pictured] == [step.state for step in seen]
+    assert [step.reward for step in pictured] == [step.reward for step in seen]
+    lines = 3 if game == "blackjack" else 2  # of text that the picture shows
+    assert [step.text for step in pictured] == ["\n".join(step.text.splitlines()[lines:]) for step in seen]
+    assert {pixels(step).shape for step in pictured} == {(300, 300, 3)}
+    assert tuple(pixels(pictured[0])[0, 0]) == (0x35, 0x65, 0x4D)
+
+
+async def test_the_demonstrator_plays_pictures():
+    for game in ("number_line", "ez_points"):
+        assert await success_rate(BUNDLE, f"eval-{game}-pictures", 0.0, most=30) == 1.0
 
 
 async def test_the_score_is_the_success_and_not_the_reward():

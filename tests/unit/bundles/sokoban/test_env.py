@@ -10,7 +10,7 @@ from agent_env import Ended, Episode, load_bundle
 from agent_env.bundles.sokoban.making import make_puzzle
 from agent_env.bundles.sokoban.room import read
 from agent_env.hosting.local import LocalHandle
-from support.text_games import demonstrated, fingerprint, first, played, success_rate
+from support.text_games import demonstrated, fingerprint, first, pixels, played, success_rate
 
 BUNDLE = load_bundle("sokoban")
 TASK = BUNDLE.tasks("train")[0]
@@ -113,13 +113,16 @@ def test_the_splits():
         "eval": 200,
         "train-mixed": 400,
         "eval-mixed": 200,
+        "train-pictures": 400,
+        "eval-pictures": 200,
     }
     assert {(task.env["size"], task.env["boxes"]) for task in BUNDLE.tasks("train")} == {(6, 1)}
     mixed = {(task.env["size"], task.env["boxes"]) for task in BUNDLE.tasks("eval-mixed")}
     assert mixed == {(size, boxes) for size in range(5, 11) for boxes in range(1, 5)}
-    assert len({task.seed for task in BUNDLE.tasks("all")}) == 1200
+    in_text = [split for split in BUNDLE.splits if not split.endswith("-pictures")]
+    assert len({task.seed for split in in_text for task in BUNDLE.tasks(split)}) == 1200
     plans = {}
-    for split in BUNDLE.splits:
+    for split in in_text:
         rooms = (read(first(BUNDLE, task).text)[0] for task in BUNDLE.tasks(split))
         plans[split.split("-")[0]] = plans.get(split.split("-")[0], set()) | {*rooms}
     assert not plans["train"] & plans["eval"]
@@ -134,6 +137,27 @@ async def test_the_demonstrator_solves_every_room_and_errs_when_asked_to():
     assert await success_rate(BUNDLE, "eval-mixed", 0.0) == 1.0
     assert 0.3 < await success_rate(BUNDLE, "eval", 0.4) < 0.9
     assert await success_rate(BUNDLE, "eval", 1.0) < 0.3
+
+
+async def test_a_room_as_a_picture_is_the_room_in_text():
+    in_text, shown = BUNDLE.tasks("train")[0], BUNDLE.tasks("train-pictures")[0]
+    seen, pictured = [await played(BUNDLE, task, "jump", *SOLUTION) for task in (in_text, shown)]
+    assert [step.state for step in pictured] == [step.state for step in seen]
+    assert [step.reward for step in pictured] == [step.reward for step in seen]
+    assert pictured[0].text == ""
+    assert [step.text for step in pictured[1:2]] == ["There is no such action: use up, down, left, right, still."]
+    assert pictured[-1].text == "Every box is on a target."
+    assert pixels(pictured[0]).shape == (96, 96, 3)
+    # What is seen is the state, and nothing but that.
+    by_state = {step.state: step.images for step in pictured}
+    assert len({*by_state.values()}) == len(by_state)
+    assert all(by_state[step.state] == step.images for step in pictured)
+    assert "bricks are walls" in shown.system_prompt
+    assert "# is a wall" not in shown.system_prompt
+
+
+async def test_the_demonstrator_solves_pictures():
+    assert await success_rate(BUNDLE, "eval-pictures", 0.0, most=50) == 1.0
 
 
 async def test_the_demonstrator_gives_up_a_room_that_cannot_be_solved_any_more():
