@@ -54,6 +54,11 @@ def kind_of(data: bytes) -> str:
     raise ValueError(f"bytes that are no PNG, JPEG or WebP file (they begin with {data[:8]!r})")
 
 
+def travels(url: str) -> bool:
+    """Whether a URL holds the picture itself, in base64."""
+    return _URL.match(url) is not None
+
+
 def bytes_of(url: str) -> bytes:
     """The bytes that a ``data:`` URL holds. Raises ValueError for another URL, and for what is no base64."""
     match = _URL.fullmatch(url)

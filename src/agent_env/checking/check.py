@@ -58,6 +58,7 @@ def check_bundle(path: str | Path, said: Said = lambda at: None, scratch: Path |
         *_differences(alone, again),
         *_verifiers(alone),
         *_rewards(alone),
+        *_pictures(alone),
         *_leftovers(alone),
     ]
     summary = _summary(folder, alone, again)
@@ -172,6 +173,14 @@ def _rewards(run: Run) -> Iterable[Problem]:
         if not low - 1e-9 <= played.reward <= high + 1e-9:
             what = f"the reward {run.loaded.reward!r} is {played.reward:g} for {played.scores}"
             yield Problem(str(plan), what, f"keep it in {low:g}..{high:g}")
+            return
+
+
+def _pictures(run: Run) -> Iterable[Problem]:
+    for plan, played in run.played.items():
+        if played.unseen:
+            fix = "give the picture itself: a Pillow image, or the bytes of a PNG, JPEG or WebP file"
+            yield Problem(str(plan), f"a picture that no model is shown: {played.unseen}", fix)
             return
 
 

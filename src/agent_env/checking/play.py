@@ -18,6 +18,7 @@ from agent_env.episode import Ended, Episode
 from agent_env.errors import EpisodeError
 from agent_env.hosting.local import LocalHandle
 from agent_env.observation import Observation
+from agent_env.pictures import name_of
 from agent_env.task import Task, Turn
 from agent_env.tools import ToolResult
 
@@ -67,13 +68,19 @@ class Event(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A play of a task. `error` is what made it fail, with the line of the bundle's code that raised it, or None."""
+    """A play of a task.
+
+    Args:
+        error: what made it fail, with the `line` of the bundle's code that raised it; None if it did not.
+        unseen: why a picture that the environment showed reaches no model; "" if all do.
+    """
 
     events: list[Event]
     reward: float | None = None
     scores: dict[str, float] | None = None
     error: str | None = None
     line: str = ""
+    unseen: str = ""
 
 
 def plans(bundle: Bundle) -> list[Plan]:
@@ -118,7 +125,7 @@ async def play_plan(bundle: Bundle, plan: Plan, doing: Doing) -> Played:
     except EpisodeError as error:
         if played.error is None:
             played = played._replace(error=str(error), line=_line(error, bundle.path))
-    return played
+    return played._replace(unseen=episode.unseen)
 
 
 class _Recorded(Episode):
@@ -128,6 +135,7 @@ class _Recorded(Episode):
         super().__init__(bundle, task, LocalHandle(bundle))
         self.events: list[Event] = []
         self.offered: list[str] = []
+        self.unseen = ""
         self._title, self._doing = title, doing
 
     async def start(self) -> Observation | None:
@@ -156,9 +164,21 @@ class _Recorded(Episode):
         await asyncio.sleep(0)
 
     def _saw(self, did: str, observation: Observation | None, got: Any) -> None:
+        told = dataclasses.asdict(got) if got is not None else None
         if observation is not None:
             self.offered.extend(observation.actions or ())
-        self.events.append(Event(did, _json(dataclasses.asdict(got) if got is not None else None)))
+            assert told is not None
+            images = [self._named(did, url) for url in observation.images]
+            (told if got is observation else told["observation"])["images"] = images
+        self.events.append(Event(did, _json(told)))
+
+    def _named(self, did: str, url: str) -> str:
+        """A picture by its name, which is short, or its URL; notes why no model could see it."""
+        try:
+            return name_of(url)
+        except ValueError as error:
+            self.unseen = self.unseen or f"{did}: {error}"
+            return url
 
 
 def _json(value: Any) -> str:

@@ -207,7 +207,7 @@ def _place(process: subprocess.Popen[bytes], log: Path, folder: Path) -> str:
 
 def _read(value: dict[str, Any]) -> tuple[Plan, Played]:
     events = [Event(*event) for event in value["events"]]
-    rest = {key: value[key] for key in ("reward", "scores", "error", "line")}
+    rest = {key: value[key] for key in ("reward", "scores", "error", "line", "unseen")}
     return Plan(*value["plan"]), Played(events, **rest)
 
 

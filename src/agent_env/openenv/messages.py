@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from agent_env.errors import EpisodeError
 from agent_env.jsonable import plain, readable
 from agent_env.observation import Observation
+from agent_env.pictures import block_of, travels
 from agent_env.tools import END_TURN, ToolResult, ToolSpec
 
 Code = Literal[
@@ -222,15 +223,17 @@ _END_TURN = {
 def tool_answer(name: str, result: ToolResult) -> dict[str, Any]:
     """The fields of OpenEnv's CallToolObservation for a tool's answer.
 
-    A call that ran nothing is in ``error``; what the tool itself said, a refusal included, is in ``result``.
+    A call that ran nothing is in ``error``; what the tool itself said, a refusal included, is in ``result``: its text,
+    and behind that the pictures of its observation as MCP's image blocks.
     """
     if result.kind in ("tool_not_found", "invalid_args"):
         return {"tool_name": name, "result": None, "error": {"error_type": result.kind, "message": result.text}}
     structured = result.data if isinstance(result.data, dict) else None
+    images = () if result.observation is None else filter(travels, result.observation.images)
     return {
         "tool_name": name,
         "result": {
-            "content": [{"type": "text", "text": result.text}],
+            "content": [{"type": "text", "text": result.text}, *map(block_of, images)],
             "structured_content": structured,
             "meta": None,
             "data": result.text,
@@ -255,8 +258,15 @@ def turn_answer(data: Mapping[str, Any], text: str) -> dict[str, Any]:
     }
 
 
-def seen(what: Observation | None) -> dict[str, Any] | None:
-    """An environment's observation as metadata carries it. Raises EpisodeError for an `info` that JSON cannot hold."""
+def seen(what: Observation | None, *, answered: bool = False) -> dict[str, Any] | None:
+    """An environment's observation as metadata carries it.
+
+    Args:
+        answered: whether it is a tool's answer, which has the pictures in its content: they travel once.
+
+    Raises:
+        EpisodeError: its `info` is nothing that JSON can hold.
+    """
     if what is None:
         return None
     try:
@@ -265,7 +275,7 @@ def seen(what: Observation | None) -> dict[str, Any] | None:
         raise EpisodeError(f"Observation.info: {problem}") from problem
     return {
         "text": what.text,
-        "images": what.images,
+        "images": [url for url in what.images if not (answered and travels(url))],
         "actions": what.actions,
         "state": what.key,
         "reward": what.reward,

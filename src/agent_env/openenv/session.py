@@ -144,7 +144,9 @@ class Session:
         if action.tool_name == END_TURN:
             return await self._end_turn(episode, self._entry, action.arguments)
         result = await episode.call(action.tool_name, action.arguments)
-        metadata = {} if result.observation is None else {"observation": messages.seen(result.observation)}
+        metadata = (
+            {} if result.observation is None else {"observation": messages.seen(result.observation, answered=True)}
+        )
         return messages.observation(messages.tool_answer(action.tool_name, result), metadata)
 
     async def _end_turn(self, episode: Episode, entry: Entry, arguments: dict[str, Any]) -> dict[str, Any]:

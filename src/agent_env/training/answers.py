@@ -27,7 +27,7 @@ class Answer:
     Args:
         text: for the model.
         is_error: whether the tool, or the call itself, went wrong; the text says how.
-        images: as data URLs.
+        images: as URLs, ``data:`` ones for pictures that came with the answer.
         observation: what the environment observed, a dict with the fields of `agent_env.Observation`; None if the tool
             answered with anything else.
     """
@@ -135,8 +135,11 @@ def answer_of(data: Json, metadata: Json, name: str) -> Answer:
         return Answer(message, is_error=True)
     result, seen = observation.get("result"), observed(metadata)
     text, images, is_error = _tool_result(result)
-    if not images and seen is not None and isinstance(seen.get("images"), list):
-        images = tuple(str(image) for image in seen["images"])
+    if seen is not None:
+        # Our server has a picture in the answer's content alone; what it only names, by a URL, in the observation.
+        named = seen.get("images")
+        images = (*images, *(str(image) for image in named if image not in images)) if named else images
+        seen = {**seen, "images": list(images)}
     return Answer(text, is_error, images, seen)
 
 

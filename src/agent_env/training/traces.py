@@ -1,7 +1,8 @@
 """The record of a rollout, one JSON object a line, and its reader.
 
 A process writes a file of its own and appends whole lines, so rollouts that end at once in many workers never mix. A
-process that is killed can leave its last line torn; the reader leaves that out and says so. ``version`` grows when a
+process that is killed can leave its last line torn; the reader leaves that out and says so. Pictures are files beside
+them, named by their bytes, so that one that is seen often is kept once. ``version`` grows when a
 field changes its meaning; a reader skips fields it does not know and refuses versions it does not know.
 """
 
@@ -14,13 +15,14 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from agent_env.errors import InputError, Problem
+from agent_env.pictures import bytes_of, name_of, travels
 
 VERSION = 1
 
@@ -45,6 +47,7 @@ class TraceStep:
         cached_tokens: of those the rollout server had cached; None if it does not say.
         response_tokens: that the model wrote.
         observation_cut: characters of the observation that the prompt had no room for.
+        images: that the prompt showed: files in the folder of the traces, or URLs.
     """
 
     number: int
@@ -63,6 +66,7 @@ class TraceStep:
     cached_tokens: int | None
     response_tokens: int
     observation_cut: int = 0
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ class Trace:
         reward: of the episode; None if failed.
         scores: by step id.
         messages: the conversation in the chat format, prompt first: ``{"role", "content", "tool_calls"?}``; empty in
-            the step layout.
+            the step layout. Where pictures are shown, the content is a list of ``{"type": "text", "text"}`` and
+            ``{"type": "image", "image"}``, the latter with a file in the folder of the traces, or a URL.
         steps: of the attempt that counted, in the step layout; else empty.
         tools: names of the tools the model was shown.
         turns: of the task that were opened.
@@ -146,7 +151,11 @@ class TraceWriter:
         self.path: Path | None = None
 
     def write(self, trace: Trace) -> None:
-        """Append a trace. It is in the file, for any reader, when this returns. Raises what `Trace.line` raises."""
+        """Append a trace, whose pictures may be ``data:`` URLs: they become files.
+
+        It is in the file, for any reader, when this returns. Raises what `Trace.line` raises.
+        """
+        trace = self._with_files(trace)
         # Half of a surrogate pair, which a model can write into a call's arguments, has no UTF-8.
         data = trace.line().encode("utf-8", "replace") + b"\n"
         with self._lock:
@@ -166,6 +175,36 @@ class TraceWriter:
         """Close the file; a later `write` begins another one."""
         with self._lock:
             self._close()
+
+    def _with_files(self, trace: Trace) -> Trace:
+        """A trace with paths within the folder in place of its pictures."""
+        steps = tuple(
+            replace(step, images=tuple(map(self._kept, step.images))) if step.images else step for step in trace.steps
+        )
+        return replace(trace, steps=steps, messages=tuple(map(self._message, trace.messages)))
+
+    def _message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        content = message.get("content")
+        if not isinstance(content, list):
+            return message
+        blocks = [
+            {**block, "image": self._kept(block["image"])} if block.get("type") == "image" else block
+            for block in content
+        ]
+        return {**message, "content": blocks}
+
+    def _kept(self, url: str) -> str:
+        """Where a picture is kept, ``images/9f86d081….png``; a URL that is no picture itself, as it is."""
+        if not travels(url):
+            return url
+        name = f"images/{name_of(url)}"
+        path = self.folder / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+            fresh.write_bytes(bytes_of(url))
+            os.replace(fresh, path)
+        return name
 
     def _close(self) -> None:
         if self._file is not None:

@@ -94,6 +94,22 @@ def test_a_tool_that_raises_on_arguments_its_schema_allows(tmp_path):
     assert line.endswith("(raise ToolError to answer the model; anything else ends the episode)")
 
 
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ("['https://example.org/x.png']", "reset: no data: URL in base64: 'https://example.org/x.png'"),
+        ("['data:image/png;base64,AAAA']", "reset: bytes that are no PNG, JPEG or WebP file (they begin with b'"),
+    ],
+)
+def test_a_picture_that_reaches_no_model(tmp_path, images, said):
+    head = "from agent_env import Observation"
+    (line,) = found(
+        tmp_path, env(RESET, f"        self.value = 0\n        return Observation('', images={images})\n{RESET}", head)
+    )
+    assert line.startswith(f"task 't1' played with drawn arguments: a picture that no model is shown: {said}")
+    assert line.endswith("(give the picture itself: a Pillow image, or the bytes of a PNG, JPEG or WebP file)")
+
+
 def test_a_score_out_of_range(tmp_path):
     (line,) = found(tmp_path, env("return 1.0 if self.value == 5 else 0.0", "return 5.0"))
     assert "step 'count': the score is 5.0, expected a number in 0..1" in line

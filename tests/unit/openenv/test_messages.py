@@ -189,7 +189,7 @@ def test_an_observation_of_the_environment() -> None:
     key = seen.pop("state")
     assert seen == {
         "text": "a room",
-        "images": (),
+        "images": [],
         "actions": ("go",),
         "reward": 0.25,
         "terminated": True,
@@ -200,6 +200,20 @@ def test_an_observation_of_the_environment() -> None:
     assert messages.seen(None) is None
     with pytest.raises(EpisodeError, match=r"Observation\.info"):
         messages.seen(Observation("odd", info={"what": object()}))
+
+
+def test_the_pictures_of_an_answer_are_in_its_content_alone() -> None:
+    there, named = "data:image/png;base64,AAAA", "https://example.org/door.png"
+    seen = Observation("a door", images=(named, there))
+    answer = messages.tool_answer("look", ToolResult("a door", observation=seen))
+    block = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    assert answer["result"]["content"] == [{"type": "text", "text": "a door"}, block]
+    of_answer, of_reset = messages.seen(seen, answered=True), messages.seen(seen)
+    assert of_answer is not None
+    assert of_answer["images"] == [named]
+    assert of_answer["state"] == seen.key
+    assert of_reset is not None
+    assert of_reset["images"] == [named, there]
 
 
 def test_text_that_is_no_unicode_is_made_readable() -> None:

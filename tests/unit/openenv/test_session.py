@@ -173,7 +173,9 @@ async def test_an_observation_of_a_tool_is_in_the_metadata(player: Player) -> No
     data = await player.call("look", text="a room", reward=0.5)
     assert data["observation"]["result"]["data"] == "a room"
     assert data["metadata"]["observation"]["text"] == "a room"
-    assert data["metadata"]["observation"]["images"] == ["data:image/png;base64,AAAA"]
+    picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    assert data["observation"]["result"]["content"] == [{"type": "text", "text": "a room"}, picture]
+    assert data["metadata"]["observation"]["images"] == []  # a picture travels once
     assert data["metadata"]["observation"]["reward"] == 0.5
     assert data["reward"] is None
 

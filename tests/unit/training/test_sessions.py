@@ -115,6 +115,15 @@ class TestPlaying:
         assert answer.observation == seen
         assert answer.images == ("data:image/png;base64,AA==",)
 
+    async def test_pictures_in_the_content_are_the_observations(self):
+        content = [{"type": "text", "text": "a door"}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
+        seen = {"text": "a door", "images": ["https://example.org/x.png"]}
+        data = observation({"tool_name": "look", "result": {"content": content}}, metadata={"observation": seen})
+        async with peer(scripted(first_turn(), data)) as server, opened(Shared(server.url), "train", 0) as session:
+            answer = await session.call("look", {})
+        assert answer.images == ("data:image/png;base64,AAAA", "https://example.org/x.png")
+        assert answer.observation["images"] == list(answer.images)
+
     @pytest.mark.parametrize(
         ("result", "text", "is_error"),
         [

@@ -12,9 +12,11 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from agent_env.errors import InputError
-from agent_env.training.traces import VERSION, Trace, TraceWriter, read_traces
+from agent_env.pictures import as_url, bytes_of, name_of
+from agent_env.training.traces import VERSION, Trace, TraceStep, TraceWriter, read_traces
 
 
 def trace(**fields) -> Trace:
@@ -145,6 +147,31 @@ def test_unknown_versions_and_garbage_are_all_named(tmp_path):
         read_traces(tmp_path)
     assert [problem.where for problem in caught.value.problems] == [f"{tmp_path}/a.jsonl:{n}" for n in (1, 2, 4, 5)]
     assert f"version {VERSION + 1}" in str(caught.value)
+
+
+def test_a_picture_is_a_file_and_kept_once(tmp_path):
+    url = as_url(Image.new("RGB", (64, 64), "red"))
+    other = as_url(Image.new("RGB", (64, 64), "blue"))
+    step = TraceStep(1, "p", "r", "a", "o", True, True, None, "s", "t", False, False, 1, None, 1, images=(url, other))
+    content = [{"type": "text", "text": "see"}, {"type": "image", "image": url}]
+    with TraceWriter(tmp_path) as writer:
+        for _ in range(3):
+            writer.write(trace(steps=(step, step)))
+        writer.write(trace(messages=({"role": "user", "content": content},)))
+    files = sorted(file.name for file in (tmp_path / "images").iterdir())
+    assert files == sorted([name_of(url), name_of(other)])
+    read = read_traces(tmp_path)
+    assert read.traces[0].steps[1].images == (f"images/{name_of(url)}", f"images/{name_of(other)}")
+    assert read.traces[3].messages[0]["content"] == [content[0], {"type": "image", "image": f"images/{name_of(url)}"}]
+    assert (tmp_path / "images" / name_of(url)).read_bytes() == bytes_of(url)
+    assert "base64" not in writer.path.read_text()
+
+
+def test_what_is_only_named_stays_a_url(tmp_path):
+    content = [{"type": "image", "image": "https://example.org/x.png"}]
+    with TraceWriter(tmp_path) as writer:
+        writer.write(trace(messages=({"role": "user", "content": content},)))
+    assert read_traces(tmp_path).traces[0].messages[0]["content"] == content
 
 
 def test_no_folder(tmp_path):
