@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent_env.environment import Environment, Observation, TextEnvironment, ToolResult, ToolSpec, tool
+from agent_env.environment import (
+    DescribedEnvironment,
+    Environment,
+    Observation,
+    TextEnvironment,
+    ToolResult,
+    ToolSpec,
+    tool,
+)
 from agent_env.errors import AgentEnvError, BundleError, EpisodeError, InputError, Problem, ScoreError, ToolError
 from agent_env.task import Task, Turn
 
@@ -21,6 +29,7 @@ __all__ = [
     "Bundle",
     "BundleError",
     "Call",
+    "DescribedEnvironment",
     "Ended",
     "Environment",
     "Episode",

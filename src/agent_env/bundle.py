@@ -14,9 +14,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +29,8 @@ from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manife
 from agent_env.rewards import Reward
 from agent_env.task import Task, Turn
 from agent_env.tasksource import Placed, read_tasks
-from agent_env.tools import END_TURN, ToolSpec, tools_of
+from agent_env.tools import END_TURN
+from agent_env.toolsets import Toolset, Toolsets
 from agent_env.validation import suggestion
 from agent_env.verifiers import Env, Verifier, compile_verifier
 
@@ -39,14 +38,6 @@ if TYPE_CHECKING:
     from agent_env.demonstrator import Demonstrator
 
 BUILT_IN = Path(__file__).resolve().parent / "bundles"
-
-
-@dataclass(frozen=True)
-class Toolset:
-    """The tools that a task is played with, and a hash that two tasks share if and only if their tools are the same."""
-
-    hash: str
-    tools: tuple[ToolSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +67,7 @@ class Bundle:
     steps: Steps
     draw_seeds: bool
     _modules: BundleModules = field(repr=False)
-    _toolset: Toolset = field(repr=False)
+    _toolsets: Toolsets = field(repr=False)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """The tasks of a split; ``all`` is every split in order. Raises InputError for an unknown split."""
@@ -117,7 +108,7 @@ class Bundle:
 
     def toolset(self, task: Task) -> Toolset:
         """The tools `task` is played with."""
-        return self._toolset
+        return self._toolsets.of(task)
 
     def verifier(self, turn: Turn) -> Verifier:
         """What scores `turn`. Raises InputError if the turn has no verifier, or one that cannot be used."""
@@ -174,16 +165,17 @@ class _Loader:
         if (lacks := not_installed(self.folder, manifest, self.where("install"))) is not None:
             raise BundleError(lacks)
         environment = self._environment()
-        toolset = self._toolset(environment)
+        toolsets = self._toolsets(environment)
         splits = read_tasks(self.modules, manifest.splits, self.problems)
         placed = [item for items in splits.values() for item in items]
+        known = self._every_toolset(toolsets, placed)
         self._check_tasks(placed, environment)
         reward = self._reward(placed)
         demonstrator = self._demonstrator()
         step_prompt = self._step_prompt()
-        self._check_tags(toolset)
+        self._check_tags(known)
         self._check_memory()
-        if self.problems or environment is None or toolset is None or reward is None:
+        if self.problems or environment is None or toolsets is None or reward is None:
             raise BundleError(self.problems)
         return Bundle(
             name=manifest.name,
@@ -199,7 +191,7 @@ class _Loader:
             steps=manifest.steps,
             draw_seeds=manifest.draw_seeds,
             _modules=self.modules,
-            _toolset=toolset,
+            _toolsets=toolsets,
         )
 
     def _problem(self, where: str, what: str, fix: str = "") -> None:
@@ -231,16 +223,28 @@ class _Loader:
             self._problem(self.manifest.env, "it has no reset", "define reset(self, task, seed)")
         return found
 
-    def _toolset(self, environment: type[Environment] | None) -> Toolset | None:
+    def _toolsets(self, environment: type[Environment] | None) -> Toolsets | None:
         if environment is None:
             return None
         try:
-            tools = tools_of(environment)
+            return Toolsets(environment)
         except InputError as error:
             self.problems += error.problems
             return None
-        text = json.dumps([tool.openai() for tool in tools], sort_keys=True)
-        return Toolset(hashlib.sha256(text.encode()).hexdigest()[:16], tools)
+
+    def _every_toolset(self, toolsets: Toolsets | None, placed: list[Placed]) -> list[Toolset]:
+        """Every toolset that there is, once; the first one that has problems is the last that is asked for."""
+        found: dict[str, Toolset] = {}
+        try:
+            for item in placed if toolsets else ():
+                assert toolsets is not None
+                toolset = toolsets.of(item.task)
+                found.setdefault(toolset.hash, toolset)
+        except InputError as error:
+            self.problems += error.problems
+        except Exception as error:
+            self._problem(f"{self.manifest.env} tools", f"{type(error).__name__}: {error}")
+        return list(found.values())
 
     def _check_tasks(self, placed: list[Placed], environment: type[Environment] | None) -> None:
         if not placed and not self.problems:
@@ -312,19 +316,16 @@ class _Loader:
             return None
         return found
 
-    def _check_tags(self, toolset: Toolset | None) -> None:
-        """A tag's text is all that its tool is told."""
-        told = {tool.name: tool.parameters for tool in toolset.tools} if toolset else {}
-        needs = {
-            name: [has["properties"][a].get("type") for a in has.get("required", ())] for name, has in told.items()
-        }
-        texts = [name for name, types in needs.items() if types == ["string"]]
-        for tag, tool in (self.manifest.steps.tags or {}).items() if toolset else ():
+    def _check_tags(self, toolsets: list[Toolset]) -> None:
+        """A tag's text is all that its tool is told, in every task."""
+        told = [{tool.name: tool.parameters for tool in toolset.tools} for toolset in toolsets]
+        texts = [name for name in (told[0] if told else ()) if all(_takes_a_text(tools.get(name)) for tools in told)]
+        for tag, tool in (self.manifest.steps.tags or {}).items() if toolsets else ():
             where = self.where("steps", "tags", tag)
             if tag.casefold() == "think":
                 self._problem(where, "<think> is what thoughts stand in", "name the tag otherwise")
             if tool not in (*texts, END_TURN):
-                what = "does not require one text" if tool in told else "is no tool"
+                what = "does not require one text" if tool in told[0] else "is no tool"
                 self._problem(where, f"{tool!r} {what}", f"name one that does: {', '.join([*texts, END_TURN])}")
 
     def _check_memory(self) -> None:
@@ -358,3 +359,9 @@ class _Loader:
             self.problems.append(problem)
             return None
         return file.read_text(encoding="utf-8")
+
+
+def _takes_a_text(parameters: dict[str, Any] | None) -> bool:
+    """Whether a tool's one required argument is a text."""
+    required = parameters.get("required", ()) if parameters else ()
+    return [parameters["properties"][name].get("type") for name in required] == ["string"] if parameters else False

@@ -15,6 +15,7 @@ from agent_env.tools import RESERVED_TOOLS, ToolResult, ToolSpec, call_tool, too
 
 __all__ = [
     "RESERVED_TOOLS",
+    "DescribedEnvironment",
     "Environment",
     "Observation",
     "Score",
@@ -61,3 +62,16 @@ class TextEnvironment(Environment):
             action: what to do, in words.
         """
         return self.step(action)
+
+
+class DescribedEnvironment(Environment):
+    """An environment whose tools are no methods, but described by JSON Schemas; they may differ from task to task."""
+
+    @classmethod
+    def tools(cls, task: Task) -> tuple[ToolSpec, ...]:
+        """The tools that `task` is played with. Tasks that share them should be given the very same tuple."""
+        raise NotImplementedError(f"{cls.__name__} has no tools(cls, task)")
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Any | Awaitable[Any]:
+        """Do a call of one of the tools, with arguments that fit its schema; answers like a method that is a tool."""
+        raise NotImplementedError(f"{type(self).__name__} has no call(self, name, arguments)")

@@ -15,7 +15,7 @@ import math
 import re
 import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -121,16 +121,25 @@ async def call_tool(env: Any, name: str, arguments: Any) -> ToolResult:
     tools = _tools(type(env))
     entry = tools.get(name)
     if entry is None:
-        near = get_close_matches(name, tools, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        return ToolResult(
-            f"There is no tool {name!r}.{hint} The tools are: {', '.join(tools)}.", True, "tool_not_found"
-        )
+        return not_found(name, tools)
     accepted = _validated(entry, arguments)
     if isinstance(accepted, str):
         return ToolResult(accepted, True, "invalid_args")
+    return await answered(name, lambda: getattr(env, name)(**accepted))
+
+
+def not_found(name: str, tools: Iterable[str]) -> ToolResult:
+    """The answer to a call of a tool that is none of `tools`."""
+    known = list(tools)
+    near = get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return ToolResult(f"There is no tool {name!r}.{hint} The tools are: {', '.join(known)}.", True, "tool_not_found")
+
+
+async def answered(name: str, call: Callable[[], Any]) -> ToolResult:
+    """What the author's code answers a call of the tool `name` with. Raises EpisodeError, see `call_tool`."""
     try:
-        answer = getattr(env, name)(**accepted)
+        answer = call()
         if inspect.isawaitable(answer):
             answer = await answer
     except ToolError as error:
@@ -160,18 +169,9 @@ def _validated(entry: _Tool, arguments: Any) -> dict[str, Any] | str:
     from pydantic import ValidationError
 
     title = f"Invalid arguments for {entry.spec.name}:"
-    if not isinstance(arguments, dict):
-        return f"{title} expected a JSON object, got {_short(arguments)}"
-    written = _simple(arguments)
-    try:
-        if written is None:
-            if (where := nonfinite(arguments)) is not None:
-                return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
-            if (where := surrogate(arguments)) is not None:
-                return f"{title}\n- {where.lstrip('.')}: the text has half a character in it (a lone surrogate)"
-            written = json.dumps(arguments).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"{title} not JSON: {error}"
+    written = as_json(entry.spec.name, arguments)
+    if isinstance(written, str):
+        return written
     try:
         # Through JSON, since only there pydantic's strict mode knows that a date is written as a string.
         parsed = entry.model.model_validate_json(written, strict=True)
@@ -182,6 +182,23 @@ def _validated(entry: _Tool, arguments: Any) -> dict[str, Any] | str:
     except Exception as error:
         raise EpisodeError(f"tool {entry.spec.name!r}: a validator raised {type(error).__name__}: {error}") from error
     return {name: getattr(parsed, attribute) for name, attribute in entry.names.items()}
+
+
+def as_json(name: str, arguments: Any) -> bytes | str:
+    """Arguments for the tool `name` as JSON, or the text that tells the model why they are no JSON object."""
+    title = f"Invalid arguments for {name}:"
+    if not isinstance(arguments, dict):
+        return f"{title} expected a JSON object, got {_short(arguments)}"
+    if (written := _simple(arguments)) is not None:
+        return written
+    try:
+        if (where := nonfinite(arguments)) is not None:
+            return f"{title}\n- {where.lstrip('.')}: NaN and infinities are not JSON"
+        if (where := surrogate(arguments)) is not None:
+            return f"{title}\n- {where.lstrip('.')}: the text has half a character in it (a lone surrogate)"
+        return json.dumps(arguments).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"{title} not JSON: {error}"
 
 
 def _simple(arguments: dict[Any, Any]) -> bytes | None:

@@ -55,7 +55,12 @@ class Loaded(NamedTuple):
 def loaded(bundle: Bundle) -> Loaded:
     """Describe a bundle."""
     splits = {split: len(tasks) for split, tasks in bundle.splits.items()}
-    tools = {tool.name: tool.parameters for tool in bundle.toolset(bundle.tasks("all")[0]).tools}
+    tools: dict[str, Any] = {}
+    for toolset in {toolset.hash: toolset for toolset in map(bundle.toolset, bundle.tasks("all"))}.values():
+        for tool in toolset.tools:
+            # Tasks may have tools of one name that differ.
+            known = tools.get(tool.name, tool.parameters) == tool.parameters
+            tools[tool.name if known else f"{tool.name} of toolset {toolset.hash}"] = tool.parameters
     reward = bundle.reward
     return Loaded(bundle.name, splits, tools, reward.name, reward.low, reward.high)
 

@@ -7,11 +7,12 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent_env.environment import Environment, Score
+from agent_env.environment import DescribedEnvironment, Environment, Score
 from agent_env.errors import EpisodeError, InputError
 from agent_env.observation import Observation
 from agent_env.task import Task, Turn
 from agent_env.tools import ToolResult, call_tool
+from agent_env.toolsets import call_described
 
 if TYPE_CHECKING:
     from agent_env.bundle import Bundle
@@ -36,7 +37,11 @@ class LocalHandle:
         return seen
 
     async def call(self, name: str, arguments: Any) -> ToolResult:
-        return await call_tool(self._live(), name, arguments)
+        env = self._live()
+        if isinstance(env, DescribedEnvironment):
+            assert self._task is not None
+            return await call_described(env, self._bundle.toolset(self._task).tools, name, arguments)
+        return await call_tool(env, name, arguments)
 
     async def score(self, reply: str, turn: Turn) -> Score:
         env, task = self._live(), self._task

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_env import rewards
-from agent_env.bundle import Bundle, Toolset
+from agent_env.bundle import Bundle
 from agent_env.errors import BundleError, Problem
 from agent_env.hosting.host import Host, host_for
 from agent_env.task import Task
+from agent_env.toolsets import Toolset
 
 ALL = "all"
 """The split that holds every other one's tasks, in order."""
