@@ -26,9 +26,10 @@ train: venv ## train a policy on GridSim and report on held-out days (SEED=1 RUN
 
 test: lint types unit-test interop-test faults-test verl-test ## every check that runs here: lint, types, all test tiers
 
-lint: venv ## ruff: rules and format
+lint: venv ## ruff: rules and format; hadolint
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/hadolint docker/Dockerfile
 
 types: venv ## mypy, strict outside the trainers
 	$(BIN)/python -m mypy
