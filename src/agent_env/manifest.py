@@ -78,13 +78,15 @@ class Install(Strict):
     """What the bundle's code needs beside this package; ``agent-env env install`` installs it.
 
     `packages` go into the running Python, or with `venv` into one of the bundle's own; `pins` names a file of the
-    bundle's folder for that, with all of them and what they need, each at a version and with its hashes. The rest is
-    told to who installs it: what is downloaded at most, licences by package, and a note.
+    bundle's folder for that, with all of them and what they need, each at a version and with its hashes, and `setup` a
+    script of it that the venv's Python runs last. The rest is told to who installs it: what is downloaded at most,
+    licences by package, and a note.
     """
 
     packages: Annotated[list[Requirement], Field(min_length=1)]
     venv: bool = False
     pins: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    setup: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] | None = None
     download_mb: Annotated[int, Field(ge=0)]
     licences: dict[str, str]
     note: str = ""
@@ -171,13 +173,14 @@ def read_manifest(file: Path) -> ManifestFile:
         for key in sorted({"max_memory_mb", "max_cpu_seconds"} & manifest.limits.model_fields_set):
             where = _where(file.name, text, ("limits", key))
             problems.append(Problem(where, f"no such limit can be held in {manifest.hosting.mode!r}", fix))
-    pins = None if manifest.install is None else manifest.install.pins
-    if manifest.install is not None and pins is not None:
-        where = _where(file.name, text, ("install", "pins"))
-        if not manifest.install.venv:
-            problems.append(Problem(where, "pins would change packages that are installed", "set install.venv = true"))
-        elif not (file.parent / pins).is_file():
-            problems.append(Problem(where, f"there is no {pins} beside {file.name}", "write it"))
+    for key, why in (("pins", "pins would change packages that are installed"), ("setup", "setup is for a venv alone")):
+        named = getattr(manifest.install, key, None)
+        if manifest.install is not None and named is not None:
+            where = _where(file.name, text, ("install", key))
+            if not manifest.install.venv:
+                problems.append(Problem(where, why, "set install.venv = true"))
+            elif not (file.parent / named).is_file():
+                problems.append(Problem(where, f"there is no {named} beside {file.name}", "write it"))
     repeated = sorted({split for split in manifest.splits if manifest.splits.count(split) > 1})
     where = _where(file.name, text, ("splits",))
     problems += [Problem(where, f"split {split!r} is named twice", "remove one") for split in repeated]

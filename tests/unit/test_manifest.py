@@ -119,6 +119,7 @@ def test_a_split_named_twice(tmp_path):
 
 def test_what_a_bundle_needs_and_official_data(tmp_path):
     (tmp_path / "pins.txt").write_text("engine==1.0\n")
+    (tmp_path / "unpack.py").write_text("")
     manifest = read(
         tmp_path,
         TOML
@@ -127,6 +128,7 @@ def test_what_a_bundle_needs_and_official_data(tmp_path):
         packages = ["engine[fast]>=1.0,<2"]
         venv = true
         pins = "pins.txt"
+        setup = "unpack.py"
         download_mb = 12
         licences = {engine = "MIT"}
         [data]
@@ -137,6 +139,7 @@ def test_what_a_bundle_needs_and_official_data(tmp_path):
         """,
     ).manifest
     assert (manifest.install.packages, manifest.install.pins) == (["engine[fast]>=1.0,<2"], "pins.txt")
+    assert manifest.install.setup == "unpack.py"
     assert (manifest.data.variable, manifest.data.folder, manifest.data.holds) == ("GAMES", "", "train")
 
 
@@ -148,13 +151,22 @@ def test_a_package_is_no_option_of_pip(tmp_path, package):
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("key", "more", "said"),
     [
-        ("", "pins would change packages that are installed (set install.venv = true)"),
-        ("venv = true\n", "there is no pins.txt beside bundle.toml (write it)"),
+        ("pins", "", "pins would change packages that are installed (set install.venv = true)"),
+        ("pins", "venv = true\n", "there is no file.txt beside bundle.toml (write it)"),
+        ("setup", "", "setup is for a venv alone (set install.venv = true)"),
+        ("setup", "venv = true\n", "there is no file.txt beside bundle.toml (write it)"),
     ],
 )
-def test_pins_are_a_file_for_a_venv(tmp_path, more, said):
-    install = f'[install]\npackages = ["engine"]\ndownload_mb = 1\nlicences = {{}}\n{more}pins = "pins.txt"\n'
+def test_pins_and_setup_are_files_for_a_venv(tmp_path, key, more, said):
+    install = f'[install]\npackages = ["engine"]\ndownload_mb = 1\nlicences = {{}}\n{more}{key} = "file.txt"\n'
     line = 11 if more else 10
-    assert problems(tmp_path, TOML + install) == [f"bundle.toml:{line} install.pins: {said}"]
+    assert problems(tmp_path, TOML + install) == [f"bundle.toml:{line} install.{key}: {said}"]
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other.py", "a/../../b.py", ".hidden"])
+def test_a_script_that_sets_up_is_in_the_bundles_folder(tmp_path, name):
+    install = f'[install]\npackages = ["e"]\ndownload_mb = 1\nlicences = {{}}\nvenv = true\nsetup = "{name}"\n'
+    (problem,) = problems(tmp_path, TOML + install)
+    assert problem.startswith("bundle.toml:11 install.setup: String should match pattern")

@@ -36,17 +36,25 @@ MAX_ANSWER = 64 * 2**20
 STOP_TIMEOUT = 3.0
 """Seconds for an engine to kill what it forked and end; then it is killed itself."""
 
-_engines: dict[Path, Engine] = {}
+_engines: dict[tuple[Path, tuple[str, ...]], Engine] = {}
 _lock = threading.Lock()
 
 
-def engine_of(folder: Path) -> Engine:
-    """The engine of the bundle in `folder`, one for all of this process. Raises BundleError if it is not installed."""
+def engine_of(folder: Path, *arguments: str) -> Engine:
+    """The engine of the bundle in `folder`, one for all of this process.
+
+    Args:
+        arguments: of the script, which finds them in ``sys.argv``; for others there is another engine.
+
+    Raises:
+        BundleError: the bundle is not installed.
+    """
     python, script = venv_python(folder), folder / SCRIPT
     with _lock:
-        if script not in _engines:
-            _engines[script] = Engine(python, script)
-        return _engines[script]
+        key = (script, arguments)
+        if key not in _engines:
+            _engines[key] = Engine(python, script, *arguments)
+        return _engines[key]
 
 
 def close_engines() -> None:
@@ -62,10 +70,11 @@ class Engine:
     Args:
         python: which runs the script.
         script: defines ``Episode``, whose methods are what can be asked for.
+        arguments: of the script.
     """
 
-    def __init__(self, python: Path, script: Path) -> None:
-        self._python, self._script = python, script
+    def __init__(self, python: Path, script: Path, *arguments: str) -> None:
+        self._python, self._script, self._arguments = python, script, arguments
         self._lock = threading.Lock()  # episodes may be opened in several threads
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -117,7 +126,10 @@ class Engine:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    [self._python, "-I", engine_process.__file__, str(theirs.fileno()), self._script],
+                    [
+                        *(str(self._python), "-I", engine_process.__file__),
+                        *(str(theirs.fileno()), str(self._script), *self._arguments),
+                    ],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=2,

@@ -1,9 +1,10 @@
-"""The process of an engine: ``python -I engine_process.py FD SCRIPT``, run by the Python of a bundle's own venv.
+"""The process of an engine: ``python -I engine_process.py FD SCRIPT [ARGUMENT]…``, by a bundle's own venv's Python.
 
 Nothing of this package can be imported there, so this is the standard library alone. It imports SCRIPT once, with all
 that is dear to load, and then only forks: a process an episode, which costs milliseconds and shares what was loaded.
-Over the socket FD it is told, in `ORDER`s, to fork one (with its end of a socket pair attached) or to kill one. When
-the other side closes FD, and so when it ends in any way, this process kills what it forked and ends.
+SCRIPT finds its arguments in ``sys.argv``. Over the socket FD this process is told, in `ORDER`s, to fork one (with its
+end of a socket pair attached) or to kill one. When the other side closes FD, and so when it ends in any way, this
+process kills what it forked and ends.
 
 In a process that was forked an instance of the script's class ``Episode`` answers requests: a message is four bytes of
 length and JSON, ``{"do": name, "with": {…}}`` calls that method and is answered with ``{"answer": …}``, or with
@@ -159,4 +160,5 @@ def main(fd: int, file: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    descriptor, *sys.argv = sys.argv[1:]
+    main(int(descriptor), sys.argv[0])

@@ -117,6 +117,8 @@ def _install_venv(setup: Setup, wheels: Path | None) -> None:
         file = setup.folder / needs.pins if needs.pins else None
         what = [*needs.packages] if file is None else ["--require-hashes", "-r", str(file)]
         pip.install(folder / "bin" / "python", what, wheels)
+        if needs.setup:
+            pip.run([folder / "bin" / "python", "-sE", setup.folder / needs.setup])
         names = [name_of(package) for package in needs.packages]
         stamp = {"digest": digest(setup.folder, needs), "packages": names}
         write_atomically(folder / STAMP, json.dumps(stamp))

@@ -68,9 +68,9 @@ def not_installed(folder: Path, manifest: Manifest, where: str = "[install]") ->
 
 
 def digest(folder: Path, install: Install) -> str:
-    """What a venv depends on: the Python, the packages, and the file that pins them."""
-    pins = (folder / install.pins).read_text(encoding="utf-8") if install.pins else ""
-    told = json.dumps([sys.version, sorted(install.packages), pins])
+    """What a venv depends on: the Python, the packages, the file that pins them, and the script that sets it up."""
+    files = [(folder / name).read_text(encoding="utf-8") if name else "" for name in (install.pins, install.setup)]
+    told = json.dumps([sys.version, sorted(install.packages), *files])
     return hashlib.sha256(told.encode()).hexdigest()
 
 

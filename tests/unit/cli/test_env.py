@@ -129,6 +129,23 @@ def test_a_venv_of_its_own_by_pinned_hashes(bundle, wheels, tmp_path):
     assert (again.returncode, python.lstat().st_mtime_ns) == (0, made)
 
 
+def test_a_script_of_the_bundle_sets_the_venv_up(bundle, wheels, tmp_path):
+    more = 'venv = true\nsetup = "unpack.py"'
+    (bundle / "bundle.toml").write_text(TOML + INSTALL.format(more=more))
+    (bundle / "env.py").write_text(ENV)
+    venv = tmp_path / "cache" / "envs" / "counter"
+    unpack = "import sys, little_engine\nopen(sys.prefix + '/unpacked', 'w').write(little_engine.VERSION)\n"
+    for script, status in (("import nothing_of_the_kind\n", 1), (unpack, 0)):
+        (bundle / "unpack.py").write_text(script)
+        done = agent_env(sys.executable, tmp_path, "install", bundle, "--from", wheels, "--yes")
+        assert done.returncode == status, done.stderr
+        assert venv.exists() == (status == 0)
+    assert (venv / "unpacked").read_text() == "1.2"
+    # Another script asks for another venv.
+    (bundle / "unpack.py").write_text(unpack + "\n")
+    assert agent_env(sys.executable, tmp_path, "install", bundle).returncode == 2
+
+
 def test_a_wrong_hash_leaves_nothing(bundle, wheels, tmp_path):
     pinned(bundle, wheels, "0" * 64)
     done = agent_env(sys.executable, tmp_path, "install", bundle, "--from", wheels, "--yes")

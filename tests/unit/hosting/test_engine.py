@@ -35,7 +35,7 @@ class Episode:
 
     def say(self, word, times=1):
         self.said += [word] * times
-        return {"said": self.said, "pid": os.getpid(), "loaded": LOADED, "path": sys.path}
+        return {"said": self.said, "pid": os.getpid(), "loaded": LOADED, "path": sys.path, "given": sys.argv[1:]}
 
     def fail(self):
         raise ValueError("no such flight")
@@ -61,8 +61,8 @@ class Episode:
 class Kept(Engine):
     """An engine that closes the sessions that it opened."""
 
-    def __init__(self, script: Path) -> None:
-        super().__init__(Path(sys.executable), script)
+    def __init__(self, script: Path, *arguments: str) -> None:
+        super().__init__(Path(sys.executable), script, *arguments)
         self.sessions: list[EngineSession] = []
 
     async def open(self) -> EngineSession:
@@ -107,6 +107,13 @@ async def test_episodes_have_processes_of_their_own_off_one_that_has_loaded_the_
     assert alive(second["pid"])
     with pytest.raises(EpisodeError, match="is gone"):
         await one.ask("say", word="d")
+
+
+async def test_a_script_is_given_arguments(engine: Engine, tmp_path: Path) -> None:
+    assert (await (await engine.open()).ask("say", word="a"))["given"] == []
+    other = Kept(tmp_path / "engine.py", "a b", "--c")
+    assert (await (await other.open()).ask("say", word="a"))["given"] == ["a b", "--c"]
+    await other.end()
 
 
 async def test_many_at_once(engine: Engine) -> None:
