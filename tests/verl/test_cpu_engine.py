@@ -13,7 +13,7 @@ import pytest
 from support.tiny_folder import tiny_folder
 
 SCRIPT = """
-import json, os, socket, sys, warnings
+import inspect, json, os, socket, sys, warnings
 warnings.simplefilter("ignore")
 import torch
 from transformers import AutoModelForCausalLM
@@ -22,6 +22,8 @@ from verl.utils.distributed import initialize_global_process_group_ray
 from verl.trainer.config import CheckpointConfig
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
 from verl.workers.engine import EngineRegistry
+from verl.workers.engine.fsdp import transformer_impl
+from agent_env.training.verl.cpu.engine import log_probabilities
 from agent_env.training.verl.cpu.weights import Weights
 
 def free_port():
@@ -119,6 +121,13 @@ values = logits(critic.module)
 step(critic)
 moved = (logits(critic.module) - values).abs().max().item()
 found["critic"] = [list(values.shape), bool(values.isfinite().all()), moved]
+def by(function):
+    scores = torch.linspace(-30, 30, 4 * 50).sin().mul(20).reshape(4, 50).requires_grad_()
+    told = function(logits=scores, labels=torch.tensor([0, 49, 7, 7]))
+    told.square().sum().backward()
+    return torch.cat([told.detach()[:, None], scores.grad], 1)
+found["outputs"] = inspect.getsource(inspect.unwrap(transformer_impl.FSDPEngineWithLMHead.prepare_model_outputs))
+found["log-probabilities"] = (by(log_probabilities) - by(transformer_impl.logprobs_from_logits)).abs().max().item()
 print("FOUND" + json.dumps(found))
 torch.distributed.destroy_process_group()
 """
@@ -169,3 +178,8 @@ def test_a_critic_is_built_and_learns(found):
     assert shape == [1, 20, 1]
     assert finite
     assert moved > 1e-4
+
+
+def test_log_probabilities_are_verls_and_verl_takes_them_by_the_name_that_is_replaced(found):
+    assert found["log-probabilities"] < 1e-5
+    assert "log_probs = logprobs_from_logits(logits=" in found["outputs"]
