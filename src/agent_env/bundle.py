@@ -28,7 +28,7 @@ from agent_env.loading import BundleModules, LoadError, leads_outside
 from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manifest
 from agent_env.rewards import Reward
 from agent_env.task import Task, Turn
-from agent_env.tasksource import Placed, read_tasks
+from agent_env.tasksource import Placed, line_problems, read_tasks
 from agent_env.tools import END_TURN
 from agent_env.toolsets import Toolset, Toolsets
 from agent_env.validation import suggestion
@@ -132,7 +132,12 @@ def load_bundle(path: str | Path) -> Bundle:
     folder = find_bundle(path)
     if (problem := leads_outside(folder, folder / "bundle.toml", "bundle.toml")) is not None:
         raise BundleError(problem)
-    return _Loader(folder, read_manifest(folder / "bundle.toml")).load()
+    try:
+        manifest = read_manifest(folder / "bundle.toml")
+    except BundleError as error:
+        # Its code is not run before it is known which; lines are data, and can be read all the same.
+        raise BundleError([*error.problems, *line_problems(folder)]) from error
+    return _Loader(folder, manifest).load()
 
 
 def built_in_bundles() -> list[str]:

@@ -58,6 +58,15 @@ def read_tasks(modules: BundleModules, splits: list[str], problems: list[Problem
     return {split: list(_from_lines(modules.folder, f"tasks/{split}.jsonl", problems)) for split in splits}
 
 
+def line_problems(folder: Path) -> list[Problem]:
+    """What is wrong with the lines of a bundle's task files, whatever its splits are."""
+    problems: list[Problem] = []
+    for file in sorted((folder / "tasks").glob("*.jsonl")):
+        for _ in _from_lines(folder, f"tasks/{file.name}", problems):
+            pass
+    return problems
+
+
 def _from_lines(folder: Path, name: str, problems: list[Problem]) -> Iterator[Placed]:
     file = folder / name
     if not file.is_file():

@@ -274,6 +274,13 @@ def test_files_that_lead_outside_the_folder(tmp_path):
     ]
 
 
+def test_task_files_are_read_beside_a_manifest_that_cannot_be(tmp_path):
+    files = {"bundle.toml": TOML + "nmae = 1", "tasks/train.jsonl": jsonl(task("a")) + "{]\n"}
+    named, line = problems(write_bundle(tmp_path, files))
+    assert named.startswith("bundle.toml:")
+    assert line.startswith("tasks/train.jsonl:2: not JSON")
+
+
 def test_a_manifest_that_leads_outside_the_folder_is_not_read(tmp_path):
     outside = tmp_path / "outside.toml"
     outside.write_text("secret = ")
