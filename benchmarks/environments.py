@@ -23,6 +23,7 @@ from agent_env import Bundle, Call, Episode, EpisodeError, Observation, Reply, T
 from agent_env.checking.draw import drawn
 from agent_env.demonstrator import Demonstrator, Play
 from agent_env.demonstrator import play as play_as
+from agent_env.hosting.engine import close_engines
 from agent_env.hosting.host import Host, host_for
 from agent_env.tools import ToolResult
 
@@ -183,6 +184,7 @@ async def row(wanted: str) -> str:
     drawn_at_random = await played(bundle, host, tasks, None)
     grown = await megabytes(bundle, host, tasks[:AT_ONCE])
     await host.close()
+    close_engines()
     for error in [*(shown_by.errors if shown_by else []), *drawn_at_random.errors, *await left_behind(threads)]:
         print(f"{name}: {error}", file=sys.stderr)
     cost = "– | –"

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_env import Bundle, Call, Episode, Observation, Reply, Task, Turn
+from agent_env.checking.draw import drawn
 from agent_env.demonstrator import Demonstrator, Play, play
+from agent_env.hosting.engine import close_engines
 from agent_env.hosting.host import host_for
 from agent_env.tools import ToolResult
 
@@ -38,8 +40,11 @@ class _Seeing(Episode):
         return result
 
     def at_random(self, turn: Turn, rng: random.Random, error_rate: float) -> Play:
-        """Draws from the admissible actions until the environment's end."""
-        while self.seen is not None and self.seen.actions and not self.seen.over:
+        """Draws from the admissible actions until the environment's end, or calls of its tools if it names none."""
+        if self.seen is None or not self.seen.actions:
+            yield from drawn(self.bundle.toolset(self.task).tools, [])(turn, rng, error_rate)
+            return
+        while self.seen.actions and not self.seen.over:
             yield Call("act", {"action": rng.choice(self.seen.actions)})
         yield Reply("done")
 
@@ -65,6 +70,7 @@ async def many_plays(
         return await asyncio.gather(*(one(task) for task in tasks))
     finally:
         await host.close()
+        close_engines()
 
 
 def spread(tasks: Sequence[Task], count: int) -> list[Task]:
