@@ -1,12 +1,13 @@
 """The built-in bundles, served and played through the loop by their own demonstrators in a model's place."""
 
 import asyncio
+import json
 import random
 
 import pytest
 
 from agent_env import load_bundle
-from agent_env.demonstrator import Look, Reply
+from agent_env.demonstrator import Given, Look, Reply
 from agent_env.demonstrator import play as demonstrated
 from agent_env.episode import Episode
 from agent_env.hosting.local import LocalHandle
@@ -20,6 +21,7 @@ class Demonstrating:
 
     def __init__(self, tokenizer, bundle, task):
         self.tokenizer, self.turns, self.demonstrate = tokenizer, list(task.turns), bundle.demonstrator
+        self.given = json.dumps({"env": task.env, "seed": task.seed})
         self.rng = random.Random(0)
         self.turn, self.seen = None, 0
 
@@ -33,6 +35,8 @@ class Demonstrating:
             move = next(self.turn)
             if isinstance(move, Look):
                 move = self.turn.send([prompt.split(f"{turn.prompt}\n\n")[1].split("<|im_end|>")[0]])
+            elif isinstance(move, Given):
+                move = self.turn.send([self.given])
         else:
             move = self.turn.send(new)
         if isinstance(move, Reply):
