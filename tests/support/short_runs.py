@@ -13,18 +13,19 @@ from support.tiny_folder import tiny_folder
 
 
 def trained(
-    folder: Path, bundle: str | Path, steps: int, *arguments: str, timeout: float = 500
+    folder: Path, bundle: str | Path, steps: int, *arguments: str, timeout: float = 500, model: Path | None = None
 ) -> tuple[list[dict[str, Any]], list[Trace]]:
     """Train in `folder`, and fail if that fails, leaves out a step or loses a session.
 
     Args:
         arguments: for `agent-env train`, beside model, run and steps.
         timeout: seconds.
+        model: a folder; a tiny model of text if None.
 
     Returns:
         Each step's metrics, and all traces.
     """
-    model = tiny_folder(folder / "model")
+    model = model or tiny_folder(folder / "model")
     command = [sys.executable, "-m", "agent_env.cli.main", "train", str(bundle), "--model", str(model)]
     command += ["--run", "it", "--steps", str(steps), *arguments, "trainer.save_freq=-1"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False)

@@ -26,6 +26,8 @@ from agent_env.training.verl.writer import LoopOptions, write
 
 WORKSHOP = Path(__file__).parents[1] / "verl" / "workshop"
 """The bundle that the loop's tests are played on."""
+GALLERY = WORKSHOP.with_name("gallery")
+"""The bundle that pictures are seen in."""
 CORRIDOR = WORKSHOP.with_name("corridor")
 """The text environment that the step loop's tests are played on."""
 
@@ -61,6 +63,7 @@ class StandInModel:
     Attributes:
         prompts: the token ids of every request.
         replies: the token ids of every answer.
+        images: the pictures of every request.
     """
 
     def __init__(self, tokenizer: Any, *replies: Reply, config: DictConfig | None = None) -> None:
@@ -69,14 +72,22 @@ class StandInModel:
         self._budget = rollout.prompt_length + rollout.response_length
         self.prompts: list[list[int]] = []
         self.replies: list[list[int]] = []
+        self.images: list[list[Any]] = []
         self.sampling_params: list[dict[str, Any]] = []
         self.generated = 0
         self._seen: list[list[int]] = []
 
     async def generate(
-        self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+        self,
+        request_id: str,
+        *,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        image_data: list[Any] | None = None,
+        **_: Any,
     ) -> TokenOutput:
         self.prompts.append(list(prompt_ids))
+        self.images.append(list(image_data or ()))
         self.sampling_params.append(dict(sampling_params))
         await asyncio.sleep(0)
         reply = self._script.pop(0)
@@ -111,15 +122,21 @@ def _common(one: list[int], other: list[int]) -> int:
     return sum(1 for _ in pairs)
 
 
-def make_loop(entry: DictConfig | dict[str, Any], model: StandInModel, tokenizer: Any, config: DictConfig) -> Any:
-    """A loop made of its entry in ``agent_loop.yaml``, as verl's worker makes one."""
+def make_loop(
+    entry: DictConfig | dict[str, Any], model: StandInModel, tokenizer: Any, config: DictConfig, processor: Any = None
+) -> Any:
+    """A loop made of its entry in ``agent_loop.yaml``, as verl's worker makes one.
+
+    Args:
+        processor: of a model that sees.
+    """
     return hydra.utils.instantiate(
         config=entry,
         trainer_config=DictConfigWrap(config=config),
         server_manager=model,
         tokenizer=tokenizer,
-        processor=None,
-        hf_model_type="qwen3",
+        processor=processor,
+        hf_model_type="qwen3" if processor is None else "qwen2_5_vl",
         dataset_cls=RLHFDataset,
         data_config=DictConfigWrap(config.data),
         tools=ToolListWrap([]),
@@ -218,11 +235,12 @@ async def rollout(
     *replies: Reply,
     config: DictConfig | None = None,
     fields: dict[str, Any] | None = None,
+    processor: Any = None,
     **entry: Any,
 ) -> Rollout:
     """Play a task's row, with more `fields`, by scripted replies; `entry` overrides what ``agent_loop.yaml`` says."""
     config = config or trainer_config()
     model = StandInModel(tokenizer, *replies, config=config)
-    loop = make_loop(OmegaConf.merge(written.entry, entry), model, tokenizer, config)
+    loop = make_loop(OmegaConf.merge(written.entry, entry), model, tokenizer, config, processor)
     output = await loop.run({"temperature": 1.0, "logprobs": True}, **written.row(task), **(fields or {}))
     return Rollout(output, model, loop)

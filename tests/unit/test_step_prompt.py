@@ -50,6 +50,51 @@ def test_a_bundles_own_uses_every_name():
     assert rendered == "Find the key.|Step 2|You see a door.|2|3|8|10|Again.|True|action.."
 
 
+class TestImages:
+    SEEN = replace(VIEW, memory="", note="", actions=None, observation="A hall.", images=("data:1", "data:2"))
+
+    def test_stand_where_the_template_has_them(self):
+        assert StepPrompt().content(self.SEEN) == [
+            {"type": "text", "text": "Find the key.\n\n"},
+            {"type": "image", "image": "data:1"},
+            {"type": "image", "image": "data:2"},
+            {
+                "type": "text",
+                "text": "\n\nA hall.\n\nSteps left: 8\nWrite your next action as <action>...</action>",
+            },
+        ]
+
+    def test_are_marks_in_what_is_text_alone(self):
+        assert StepPrompt().render(self.SEEN).startswith("Find the key.\n\n[picture][picture]\n\nA hall.\n")
+
+    def test_come_first_where_the_template_does_not_name_them(self):
+        first, second, rest = StepPrompt("{{ task }} {{ observation }}").content(self.SEEN)
+        assert (first["image"], second["image"], rest) == (
+            "data:1",
+            "data:2",
+            {"type": "text", "text": "Find the key. A hall."},
+        )
+
+    def test_none_are_a_text(self):
+        assert StepPrompt().content(VIEW) == StepPrompt().render(VIEW)
+
+    def test_may_be_left_out_by_the_template(self):
+        template = StepPrompt("{{ observation }}{% if step == 1 %}{{ images }}{% endif %}")
+        assert template.content(self.SEEN) == "A hall."
+        assert len(template.content(replace(self.SEEN, step=1))) == 3
+
+    def test_cannot_be_claimed_by_a_text(self):
+        claims = replace(self.SEEN, observation="\ufdd0", actions=("\ufdd0",), note="\ufdd0\ufdd0")
+        blocks = StepPrompt().content(claims)
+        assert [block["type"] for block in blocks] == ["text", "image", "image", "text"]
+        assert "\ufffd" in blocks[-1]["text"]
+
+    def test_twice_is_refused(self):
+        assert said("{{ observation }}{{ images }}{{ images }}") == [
+            "step_prompt.md: cannot be rendered: it shows 2 pictures in 4 places: write {{ images }} once"
+        ]
+
+
 class TestRefused:
     def test_names_that_there_are_not_all_at_once(self):
         problems = said("{{ observation }} {{ histroy }} {% if goal %}{% endif %}")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 import verl
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, AgentLoopWorker
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 from verl.experimental.agent_loop.tool_agent_loop import AgentData, AgentState, ToolAgentLoop
 from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.tools.schemas import OpenAIFunctionToolSchema, ToolResponse
+from verl.utils.tokenizer.continuous_token import QwenVLContinuousTokenBuilder
 from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.training.verl.loop import AgentEnvAgentLoop
@@ -85,6 +86,43 @@ def test_a_parser_names_its_blocks(qwen3, name):
     assert parser.tool_call_end_token == "</tool_call>"
     assert parser.tool_call_regex.search("a <tool_call>b</tool_call>").group(0) == "<tool_call>b</tool_call>"
     assert parameters(parser.extract_tool_calls) == ["self", "responses_ids", "tools"]
+
+
+class TestPictures:
+    """What both loops lean on where there are pictures."""
+
+    def test_the_first_prompts_are_asked_for_and_given_to_the_builder(self):
+        text = source(ToolAgentLoop.run)
+        assert "await self.process_multi_modal_info(messages)" in text
+        assert 'multi_modal_data["images"] = agent_data.image_data' in text
+        assert "images=agent_data.image_data" in source(ToolAgentLoop._handle_pending_state)
+        assert parameters(AgentLoopBase.process_multi_modal_info) == ["self", "messages"]
+        assert parameters(AgentLoopBase.ct_build_initial_tokens)[:4] == ["self", "messages", "tools", "images"]
+
+    def test_an_answers_are_appended_in_place_and_sent_with_the_next_prompt(self):
+        text = source(ToolAgentLoop._handle_processing_tools_state)
+        assert 'content.append({"type": "image", "image": img})' in text
+        assert "agent_data.image_data.append(img)" in text
+        assert "image_data=agent_data.image_data" in source(ToolAgentLoop._handle_generating_state)
+        assert ToolResponse(text="a", image=[1]).image == [1]
+
+    def test_a_builder_renders_a_prompt_with_pictures(self):
+        expected = {"messages", "tools", "images", "videos", "audios", "mm_inputs_out"}
+        assert expected < set(parameters(QwenVLContinuousTokenBuilder.build_initial_tokens))
+        assert "self.continuous_token_builder.build_initial_tokens(" in source(AgentLoopBase.ct_build_initial_tokens)
+
+    def test_a_row_is_made_features_of_by_its_images_and_its_text(self):
+        text = source(AgentLoopWorker._compute_multi_modal_inputs)
+        assert 'multi_modal_data.get("images")' in text
+        assert "self.tokenizer.decode(collapsed_ids, skip_special_tokens=True)" in text
+        assert "multi_modal_data" in AgentLoopOutput.model_fields
+
+    def test_vllm_is_told_of_pictures_and_of_sampling_as_it_is_given(self):
+        server = Path(verl.__file__).parent / "workers" / "rollout" / "vllm_rollout" / "vllm_async_server.py"
+        text = server.read_text()
+        assert "SamplingParams(max_tokens=max_tokens, **sampling_params)" in text
+        assert 'multi_modal_data["image"] = image_data' in text
+        assert "qwen2_5_vl_dedup_image_tokens(prompt_ids, self.model_config.processor)" in text
 
 
 class TestStepLoop:

@@ -145,4 +145,4 @@ class TestWarnings:
     async def test_of_images_that_are_not_shown(self, play, caplog):
         played = await play(hermes(("look", {})), hermes(("look", {})), "red")
         assert played.answers == ["You see a bench."] * 2
-        assert sum("look answered with images" in text for text in caplog.messages) == 1
+        assert sum("answered with images, and this model is shown text alone" in text for text in caplog.messages) == 1

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -71,7 +73,26 @@ def test_a_cpu_is_a_platform_with_engines_and_a_rollout():
     assert more("platforms") == ["cpu"]
     assert more("engines") == ["language_model fsdp2 cpu", "value_model fsdp2 cpu"]
     assert more("rollouts") == ["('hf_cpu', 'async')", "hf_cpu"]
-    assert with_plugin["finders"] == without["finders"]
+    # Those that wait for Qwen's processors, which are imported by a model that sees.
+    waiting = 0 if find_spec("torchvision") else 3
+    assert with_plugin["finders"] == without["finders"] + waiting
+
+
+def test_a_model_that_sees_has_a_processor_without_torchvision(tmp_path):
+    code = """
+import sys, warnings
+warnings.simplefilter("ignore")
+sys.path.insert(0, TESTS)
+from pathlib import Path
+from support.tiny_vlm import write_vlm
+folder = write_vlm(Path(FOLDER), ["a b"] * 5)
+from verl.utils.tokenizer import hf_processor
+processor = hf_processor(folder)
+print(type(processor).__name__, processor.image_processor.patch_size, hasattr(processor, "get_rope_index"))
+"""
+    code = code.replace("TESTS", repr(str(Path(__file__).parents[1]))).replace("FOLDER", repr(str(tmp_path)))
+    ran = fresh(code, VERL_PLATFORM="cpu")
+    assert ran.stdout.splitlines()[-1:] == ["Qwen2_5_VLProcessor 8 True"], ran.stderr
 
 
 HALF_INSTALLED = """

@@ -397,7 +397,7 @@ class TestImages:
         look = hermes(("look", {}))
         played = await rollout(qwen3, rows, "train-one", look, look, "red")
         assert "You see a bench." in played.shown(1)
-        assert sum("look answered with images" in text for text in caplog.messages) == 1
+        assert sum("answered with images, and this model is shown text alone" in text for text in caplog.messages) == 1
 
 
 class TestTraces:

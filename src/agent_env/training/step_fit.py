@@ -1,4 +1,7 @@
-"""Makes a step's prompt fit: memory gives way first, then the middle of the observation; task and actions never."""
+"""Makes a step's prompt fit: memory gives way first, then the middle of what is observed in words.
+
+Task, actions and pictures never give way.
+"""
 
 from __future__ import annotations
 
@@ -82,8 +85,10 @@ async def _cut(view: View, limit: int, build: Build) -> Fitted:
             most = middle - 1
     if best is None:
         tokens = len(await build(replace(view, observation=without_middle(whole, 0) if whole else "")))
+        with_images = f", with its {len(view.images)} picture{'s' * (len(view.images) > 1)}" if view.images else ""
         raise PromptTooLong(
-            f"step {view.step}: without memory and observation the prompt still has {tokens} tokens, over {limit}"
+            f"step {view.step}: without memory and observation the prompt still has {tokens} tokens{with_images}, over "
+            f"{limit}"
         )
     return best
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,8 @@ from agent_env.training.actions import ACT
 from agent_env.training.end_turn import EPISODE_ENDED, NOT_ENDED, reply_of, too_late
 from agent_env.training.sessions import Answer, Ended, NextTurn
 from agent_env.training.step_moves import Call, Move
+
+UNSEEN = "the environment answered with images, and this model is shown text alone"
 
 Warn = Callable[[str, str, str], None]
 """Told of a tool, in a word what is to be warned of, and the warning."""
@@ -65,9 +67,11 @@ class Game:
         offered: names of the tools that the model is shown, ``end_turn`` among them if it is.
         most_calls: of one message that are made.
         warn: told of what the model cannot be shown.
+        sees: whether the model is shown pictures.
 
     Attributes:
         seen: text of what the environment shows now.
+        images: URLs of the pictures that it shows now, if the model sees any.
         actions: the admissible ones, if the environment names them.
         state: key of the state.
         note: what was wrong with the last reply; "" if nothing.
@@ -77,14 +81,20 @@ class Game:
     """
 
     def __init__(
-        self, session: Playable, offered: frozenset[str], most_calls: int, warn: Warn = lambda tool, about, text: None
+        self,
+        session: Playable,
+        offered: frozenset[str],
+        most_calls: int,
+        warn: Warn = lambda tool, about, text: None,
+        *,
+        sees: bool = False,
     ) -> None:
         self.session = session
-        self._offered, self._most_calls, self._warn = offered, most_calls, warn
+        self._offered, self._most_calls, self._warn, self._sees = offered, most_calls, warn, sees
         self.note = ""
         self.success: bool | None = None
         self.turns, self.calls = 1, 0
-        self._show(session.observation, "")
+        self._show(session.observation, "", images_of(session.observation))
 
     async def play(self, move: Move) -> Outcome:
         """Do what a reply says, once. Raises what `Session.call` and `Session.end_turn` raise."""
@@ -119,18 +129,14 @@ class Game:
                 return Answer(NOT_ENDED, is_error=True)
             return Answer((await self._end_turn(response)).text)
         self.calls += 1
-        answer = await self.session.call(call.name, call.arguments)
-        if answer.images:
-            text = f"{call.name} answered with images: this loop shows the model an answer's text alone"
-            self._warn(call.name, "images", text)
-        return answer
+        return await self.session.call(call.name, call.arguments)
 
     async def _end_turn(self, response: str) -> Outcome:
         outcome = await self.session.end_turn(response)
         if isinstance(outcome, Ended):
             return Outcome(EPISODE_ENDED, terminated=True)
         self.turns += 1
-        self._show(outcome.observation, "")
+        self._show(outcome.observation, "", images_of(outcome.observation))
         return Outcome(outcome.prompt)
 
     def _outcome(self, move: Move, answers: list[Answer], *, new_turn: bool) -> Outcome:
@@ -143,7 +149,9 @@ class Game:
         refused = any(answer.is_error for answer in answers)
         admissible = not refused and self._named(move)
         if not new_turn:  # else what is seen is the new turn's
-            self._show(observed[-1] if observed else None, text)
+            images = tuple(image for answer in answers for image in answer.images)
+            # Where nothing was observed, as after a mistake, the last pictures are still what there is to see.
+            self._show(observed[-1] if observed else None, text, images if observed or images else self.images)
         ended = self.session.ended is not None or any(seen.get("terminated") is True for seen in observed)
         return Outcome(
             text,
@@ -159,15 +167,28 @@ class Game:
             return True
         return any(_admits(action, move.action) for action in self.actions)
 
-    def _show(self, observation: Mapping[str, Any] | None, text: str) -> None:
+    def _show(self, observation: Mapping[str, Any] | None, text: str, images: Sequence[str]) -> None:
         said = observation or {}
+        if images and not self._sees:
+            self._warn("", "images", UNSEEN)
+        self.images = tuple(images) if self._sees else ()
         actions, state, info = said.get("actions"), said.get("state"), said.get("info")
         self.seen = text or str(said.get("text") or "")
         self.actions = tuple(map(str, actions)) if isinstance(actions, list | tuple) else None
         # The turn is part of a state that the environment gives no key.
-        self.state = state if isinstance(state, str) else Observation(f"{self.session.prompt}\n{self.seen}").key
+        self.state = (
+            state
+            if isinstance(state, str)
+            else Observation(f"{self.session.prompt}\n{self.seen}", images=tuple(images)).key
+        )
         if isinstance(info, Mapping) and isinstance(info.get("success"), bool):
             self.success = info["success"]
+
+
+def images_of(observation: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """URLs of an observation's pictures."""
+    images = (observation or {}).get("images")
+    return tuple(map(str, images)) if isinstance(images, list | tuple) else ()
 
 
 _LEFT_OPEN = re.compile(r"<[^<>]+>")

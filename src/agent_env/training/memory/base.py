@@ -18,7 +18,7 @@ class PastStep:
 
     Args:
         number: of the step in its episode, from 1.
-        observation: what the model saw before it acted.
+        observation: what the model saw before it acted, in words; ``[picture]`` for each picture.
         action: what it did, in words; "(no action)" if its reply held none.
         outcome: what came back.
         thought: what it thought, if thoughts are kept; else "".

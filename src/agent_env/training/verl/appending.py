@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from agent_env.errors import InputError, Problem
+from agent_env.training.verl.processors import load_processor
 
 _log = logging.getLogger(__name__)
 
@@ -137,16 +138,18 @@ def _check_with_verl(tokenizer: Any, template_kwargs: Mapping[str, Any], where: 
     if find_spec("verl") is None:
         return False
     try:
-        family = AutoConfig.from_pretrained(tokenizer.name_or_path, local_files_only=True).model_type
+        config = AutoConfig.from_pretrained(tokenizer.name_or_path, local_files_only=True)
+        family = config.model_type
     except (OSError, ValueError, KeyError):
         return False
     from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
+    processor = load_processor(config, tokenizer.name_or_path, where)
     prompt, once, _ = _conversations("")
     does, fix = "render a prompt", "use the tokenizer and the template that the model came with"
     try:
         builder = create_continuous_token_builder(
-            tokenizer, hf_model_type=family, chat_template_kwargs=dict(template_kwargs)
+            tokenizer, hf_model_type=family, chat_template_kwargs=dict(template_kwargs), processor=processor
         )
         ids = builder.build_initial_tokens(prompt, tools=[_TOOL])
         if not appends:

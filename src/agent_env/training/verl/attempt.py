@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from verl.experimental.agent_loop.tool_agent_loop import AgentData
@@ -14,6 +14,8 @@ from verl.workers.rollout.replica import TokenOutput
 from agent_env.tools import END_TURN
 from agent_env.training.end_turn import EPISODE_ENDED, NOT_ENDED, reply_of, too_late
 from agent_env.training.sessions import Ended, Session
+from agent_env.training.step_game import UNSEEN, images_of
+from agent_env.training.verl.pictures import Eyes
 from agent_env.training.verl.schemas import typed
 
 logger = logging.getLogger(__name__)
@@ -39,7 +41,7 @@ def warn_once(url: str, name: str, about: str, message: str) -> None:
 class EpisodeTool:
     """A tool of the row as verl's loop wants one: `tool_schema` for its parsers, `create` and `execute` for a call."""
 
-    def __init__(self, tool: Mapping[str, Any], call: Callable[[str, Any], Awaitable[str]]) -> None:
+    def __init__(self, tool: Mapping[str, Any], call: Callable[[str, Any], Awaitable[ToolResponse]]) -> None:
         self.tool_schema = typed(tool)
         self.name = self.tool_schema.function.name
         self._call = call
@@ -50,26 +52,30 @@ class EpisodeTool:
 
     async def execute(self, instance_id: str, parameters: Any, **_: Any) -> tuple[ToolResponse, None, dict[str, Any]]:
         """The episode's answer. It has no reward of its own: the episode's end has one."""
-        return ToolResponse(text=await self._call(self.name, parameters)), None, {}
+        return await self._call(self.name, parameters), None, {}
 
 
 class NotedServers:
     """verl's rollout servers as a loop sees them, telling of each generation how much of its prompt was cached.
 
-    verl's own loop keeps that of a rollout's first generation alone, whose prompt is new.
+    verl's own loop keeps that of a rollout's first generation alone, whose prompt is new. No generation holds a
+    picture's placeholder.
 
     Args:
         servers: verl's.
+        eyes: of the model.
         note: called after each generation with the prompt's tokens and those of them that the server had cached;
             None for a server that does not say.
     """
 
-    def __init__(self, servers: Any, note: Callable[[int, int | None], None]) -> None:
-        self._servers, self._note = servers, note
+    def __init__(self, servers: Any, eyes: Eyes, note: Callable[[int, int | None], None]) -> None:
+        self._servers, self._eyes, self._note = servers, eyes, note
 
-    async def generate(self, *, prompt_ids: list[int], **kwargs: Any) -> TokenOutput:
+    async def generate(self, *, prompt_ids: list[int], sampling_params: dict[str, Any], **kwargs: Any) -> TokenOutput:
         """What verl's servers generate."""
-        output = await self._servers.generate(prompt_ids=prompt_ids, **kwargs)
+        params = self._eyes.sampling(sampling_params)
+        output = await self._servers.generate(prompt_ids=prompt_ids, sampling_params=params, **kwargs)
+        output = self._eyes.cut(output)
         self._note(len(prompt_ids), output.extra_fields.get("num_cached_tokens"))
         return output
 
@@ -84,6 +90,7 @@ class Attempt:
         session: just reset.
         limit: characters of an answer that verl lets through.
         url: of the server, for the warnings.
+        eyes: of the model.
 
     Attributes:
         turn_over: whether `end_turn` ended a turn in the model's last message: the calls after it were written for
@@ -94,7 +101,7 @@ class Attempt:
         generations: of each, the prompt's tokens and those of them that the rollout server had cached.
     """
 
-    def __init__(self, session: Session, limit: int, url: str) -> None:
+    def __init__(self, session: Session, limit: int, url: str, eyes: Eyes) -> None:
         self.session = session
         self.one_at_a_time = asyncio.Lock()
         self.turn_over = False
@@ -102,47 +109,54 @@ class Attempt:
         self.calls, self.turns = 0, 1
         self.generations: list[tuple[int, int | None]] = []
         self._failure: BaseException | None = None
-        self._limit, self._url = limit, url
+        self._limit, self._url, self._eyes = limit, url, eyes
 
     def check(self) -> None:
         """Raise what a call failed with, if one did."""
         if self._failure is not None:
             raise self._failure
 
-    async def call(self, name: str, arguments: Any) -> str:
-        """The episode's answer to a call, whole. Raises what `Session.call` and `Session.end_turn` raise."""
+    async def call(self, name: str, arguments: Any) -> ToolResponse:
+        """The episode's answer to a call, whole: its text and, for a model that sees, its pictures.
+
+        Raises what `Session.call` and `Session.end_turn` raise, and EpisodeFailed for a picture that cannot be opened.
+        """
         if self.turn_over:
-            return too_late(name)
+            return ToolResponse(text=too_late(name))
         try:
             if name == END_TURN:
-                return self._warn_if_cut(name, await self._end_turn(arguments))
-            self.calls += 1
-            answer = await self.session.call(name, arguments)
+                text, images = await self._end_turn(arguments)
+            else:
+                self.calls += 1
+                answer = await self.session.call(name, arguments)
+                text, images = answer.text, answer.images
+            shown = await self.look(images)
         except BaseException as error:
             self._failure = error
             raise
-        if answer.images:
-            warn_once(
-                self._url,
-                name,
-                "images",
-                f"{name} answered with images: this loop shows the model an answer's text alone",
-            )
-        return self._warn_if_cut(name, answer.text)
+        text = self._eyes.plain(self._warn_if_cut(name, text))
+        return ToolResponse(text=text, image=shown) if shown else ToolResponse(text=text)
 
-    async def _end_turn(self, arguments: Any) -> str:
+    async def look(self, images: Sequence[str]) -> list[Any]:
+        """Pictures opened, for a model that sees any. Raises EpisodeFailed."""
+        if images and not self._eyes.open:
+            warn_once(self._url, "", "images", UNSEEN)
+        return [await self._eyes.look(url) for url in images] if self._eyes.open else []
+
+    async def _end_turn(self, arguments: Any) -> tuple[str, tuple[str, ...]]:
         response = reply_of(arguments)
         if response is None:
-            return NOT_ENDED
+            return NOT_ENDED, ()
         prompt_before = self.session.system_prompt
         outcome = await self.session.end_turn(response)
         self.turn_over = True
         if isinstance(outcome, Ended):
-            return EPISODE_ENDED
+            return EPISODE_ENDED, ()
         self.turns += 1
         new_system_prompt = "" if outcome.system_prompt == prompt_before else outcome.system_prompt
         seen = (outcome.observation or {}).get("text")
-        return "\n\n".join(part for part in (new_system_prompt, outcome.prompt, seen) if part)
+        text = "\n\n".join(part for part in (new_system_prompt, outcome.prompt, seen) if part)
+        return text, images_of(outcome.observation)
 
     def warn_if_unrun(self, calls: int, limit: int) -> None:
         """verl runs the first `limit` calls of a message and says nothing of the others."""

@@ -9,8 +9,9 @@ rollout's reward. What a loop knows comes from its row (prompt, task, tools) and
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
@@ -20,9 +21,11 @@ from verl.tools.schemas import ToolResponse
 
 from agent_env.errors import PromptTooLong, RolloutFailed
 from agent_env.training.sessions import Session
+from agent_env.training.step_game import images_of
 from agent_env.training.verl.attempt import Attempt, EpisodeTool, NotedServers
 from agent_env.training.verl.calls import CheckedParser, UnreadCall
 from agent_env.training.verl.episodes import LoopSettings, seeded, taken, while_open
+from agent_env.training.verl.pictures import Eyes, data_of
 from agent_env.training.verl.record import Recorder, conversation
 from agent_env.training.verl.row import Row
 
@@ -56,6 +59,9 @@ class AgentEnvAgentLoop(ToolAgentLoop):
       `tool_calls`, `user_turns`, `assistant_turns` and `messages`; verl replaces these lists and does not change them
       in place, `messages` apart.
     * `AgentLoopBase.ct_build_initial_tokens` passes the rendered prompt through `_cap_text_prompt_length`.
+    * Pictures: `run` asks `process_multi_modal_info(messages)` for those of the first prompt, and gives them to
+      `ct_build_initial_tokens(…, images=…)`; an answer's come as `ToolResponse.image`, and are appended to
+      `AgentData.image_data`, which an output has as ``multi_modal_data["images"]``.
     * The parsers `hermes` and `qwen3_coder` have `tool_call_start_token` and `tool_call_regex` (see `calls`).
     """
 
@@ -65,7 +71,8 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._settings = LoopSettings(**taken(LoopSettings, kwargs))
         super().__init__(*args, **kwargs)  # without `tools`: verl's configured ones are not the row's
         self.tool_parser = CheckedParser(self.tool_parser_name, self.tokenizer)
-        self.server_manager = NotedServers(self.server_manager, self._note_generation)
+        self._eyes = Eyes(self.processor, self.tokenizer)
+        self.server_manager = NotedServers(self.server_manager, self._eyes, self._note_generation)
         self._row: Row | None = None
         self._fields: dict[str, Any] = {}
         self._opened: list[Attempt] = []
@@ -108,12 +115,21 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         """One attempt: verl's loop from the first prompt on, then the end of the turn it left open."""
         assert self._row is not None
         self._row.check_served(session, self._settings.shared.url)
-        self._opened.append(Attempt(session, self.max_tool_response_length, self._settings.shared.url))
-        messages = _with_observation(list(fields["raw_prompt"]), session)
+        attempt = Attempt(session, self.max_tool_response_length, self._settings.shared.url, self._eyes)
+        self._opened.append(attempt)
+        images = await attempt.look(images_of(session.observation))
+        messages = _with_observation(list(fields["raw_prompt"]), session, images)
+        messages, _ = await self._eyes.shown(messages)
         output = await super().run(sampling_params, **{**fields, "raw_prompt": messages})
         if session.ended is None:
             await session.finish(self._last_reply())
-        return _ending_on_a_model_token(output)
+        output = _ending_on_a_model_token(output)
+        output.multi_modal_data = data_of(
+            self._eyes.within(
+                [*output.prompt_ids, *output.response_ids], (output.multi_modal_data or {}).get("images") or ()
+            )
+        )
+        return output
 
     @property
     def _attempt(self) -> Attempt:
@@ -139,6 +155,21 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._attempt.generations.append((prompt_tokens, cached_tokens))
 
     # --- what verl's loop calls ---------------------------------------------------------------------------------
+
+    async def process_multi_modal_info(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
+        """The pictures of messages, which are open already: verl's own would want a package for reading them."""
+        _, images = await self._eyes.shown(messages)
+        return data_of(images) or {}
+
+    async def ct_build_initial_tokens(
+        self, messages: list[dict[str, Any]], tools: Any = None, images: Any = None, **media: Any
+    ) -> list[int]:
+        """verl's; a prompt with pictures that is too long is refused as one without is."""
+        if not images:
+            return list(await super().ct_build_initial_tokens(messages, tools=tools, **media))
+        build = functools.partial(self.continuous_token_builder.build_initial_tokens, messages, tools=tools)
+        ids = await self.loop.run_in_executor(None, functools.partial(build, images=images, **media))
+        return self._cap_text_prompt_length(list(ids))
 
     def _cap_text_prompt_length(self, prompt_ids: list[int]) -> list[int]:
         """Refuse where verl would cut the prompt from the left, and lose the system prompt and the tools."""
@@ -167,12 +198,14 @@ class AgentEnvAgentLoop(ToolAgentLoop):
         self._attempt.turn_over = False
         self._attempt.warn_if_unrun(len(agent_data.tool_calls), self.max_parallel_calls)
         before = (agent_data.prompt_ids, agent_data.response_mask, agent_data.response_logprobs, agent_data.user_turns)
+        images = list(agent_data.image_data or ())  # to which verl appends in place
         state = await super()._handle_processing_tools_state(agent_data)
         if self._attempt.session.ended is None:
             return state
         # Nobody reads the answer that came with the end. Without it the row ends on a token of the model's, where a
         # reward counts for every estimator.
         agent_data.prompt_ids, agent_data.response_mask, agent_data.response_logprobs, agent_data.user_turns = before
+        agent_data.image_data = images or None
         return AgentState.TERMINATED
 
     async def _call_tool(
@@ -187,7 +220,7 @@ class AgentEnvAgentLoop(ToolAgentLoop):
             attempt.check()
         return response, reward, details
 
-    async def _call(self, name: str, arguments: Any) -> str:
+    async def _call(self, name: str, arguments: Any) -> ToolResponse:
         return await self._attempt.call(name, arguments)
 
     @contextlib.contextmanager
@@ -199,12 +232,14 @@ class AgentEnvAgentLoop(ToolAgentLoop):
             self._model_seconds += time.monotonic() - started
 
 
-def _with_observation(messages: list[dict[str, Any]], session: Session) -> list[dict[str, Any]]:
-    """What the environment showed at its reset follows the task's prompt, in the same message."""
-    text = (session.observation or {}).get("text")
-    if not text:
-        return messages
-    return [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n\n{text}"}]
+def _with_observation(messages: list[dict[str, Any]], session: Session, images: Sequence[Any]) -> list[dict[str, Any]]:
+    """What the environment showed at its reset follows the task's prompt, in the same message: pictures, then words."""
+    said, text = messages[-1]["content"], (session.observation or {}).get("text")
+    content: Any = f"{said}\n\n{text}" if text else said
+    if images:
+        blocks = [{"type": "text", "text": f"{said}\n\n"}, *({"type": "image", "image": image} for image in images)]
+        content = [*blocks, *([{"type": "text", "text": f"\n{text}"}] if text else [])]
+    return [*messages[:-1], {**messages[-1], "content": content}]
 
 
 def _ending_on_a_model_token(output: AgentLoopOutput) -> AgentLoopOutput:

@@ -40,6 +40,7 @@ def register() -> None:
     if not asked_for():
         return
     _or_exit(_platform)
+    _or_exit(_processors)
     after_import("verl.workers.engine", lambda: _or_exit(_engines))
     after_import("verl.workers.rollout.replica", lambda: _or_exit(_rollout))
 
@@ -56,6 +57,12 @@ def _platform() -> None:
     from agent_env.training.verl.cpu.platform import install
 
     install()
+
+
+def _processors() -> None:
+    from agent_env.training.verl.processors import register_processors
+
+    register_processors()
 
 
 def _engines() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_env.errors import RolloutFailed
+from agent_env.pictures import as_url
 from agent_env.training.rollout import Played
 from agent_env.training.sessions import Session
 from agent_env.training.traces import Trace, TraceWriter
@@ -120,11 +121,17 @@ def conversation(attempt: Attempt, reply: str, prompt: Sequence[Mapping[str, Any
 
 def _message(message: Mapping[str, Any], end: str) -> dict[str, Any]:
     if message["role"] != "assistant":
-        return dict(message)
+        content = message["content"]
+        return {**message, "content": list(map(_block, content)) if isinstance(content, list) else content}
     said = {**message, "content": message["content"].removesuffix(end)}
     if "tool_calls" in message:
         said["tool_calls"] = [_strict(call) for call in message["tool_calls"]]
     return said
+
+
+def _block(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block of a message; a picture, which is open there, as a URL."""
+    return {**block, "image": as_url(block["image"])} if block.get("type") == "image" else dict(block)
 
 
 def _strict(call: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from agent_env.training.step_game import Outcome
 from agent_env.training.step_moves import Move
 from agent_env.training.step_options import StepOptions
 from agent_env.training.traces import TraceStep
+from agent_env.training.verl.pictures import data_of
 from agent_env.training.verl.step_fields import StepFields
 
 
@@ -30,6 +31,7 @@ class PlayedStep:
         outcome: of the move.
         state, next_state: keys of the states before and after it.
         model_seconds, env_seconds: that it took.
+        images: that its prompt shows, opened.
     """
 
     number: int
@@ -42,6 +44,7 @@ class PlayedStep:
     next_state: str
     model_seconds: float
     env_seconds: float
+    images: tuple[Any, ...] = ()
 
     def traced(self) -> TraceStep:
         """For a trace."""
@@ -62,6 +65,7 @@ class PlayedStep:
             cached_tokens=self.generated.extra_fields.get("num_cached_tokens"),
             response_tokens=len(self.generated.token_ids),
             observation_cut=self.prompt.cut,
+            images=tuple(self.prompt.view.images),
         )
 
 
@@ -176,6 +180,7 @@ def _output(
         response_mask=[1] * len(generated.token_ids),
         response_logprobs=list(generated.log_probs) if generated.log_probs else None,
         routed_experts=None if experts is None else experts[: len(prompt_ids) + len(generated.token_ids)],
+        multi_modal_data=data_of(step.images),
         reward_score=reward,
         num_turns=2 * steps,
         metrics=AgentLoopMetrics(

@@ -26,6 +26,7 @@ from agent_env.training.step_options import StepOptions
 from agent_env.training.step_player import StepPlayer, messages_of
 from agent_env.training.verl.attempt import warn_once
 from agent_env.training.verl.episodes import LoopSettings, seed_of, seeded, taken, while_open
+from agent_env.training.verl.pictures import Eyes
 from agent_env.training.verl.record import Recorder
 from agent_env.training.verl.row import Row
 from agent_env.training.verl.step_readers import reader_of
@@ -46,8 +47,9 @@ class AgentEnvStepLoop(AgentLoopBase):
 
     What it leans on in verl: `AgentLoopBase.ct_build_initial_tokens(messages, tools=…)`, which passes the rendered
     prompt through `_cap_text_prompt_length`; ``server_manager.generate(request_id=…, prompt_ids=…,
-    sampling_params=…)``, which knows ``max_tokens``; and that a list of outputs is a row each
-    (``tests/verl/test_internals.py`` checks them).
+    sampling_params=…, image_data=…)``, which knows ``max_tokens`` and ``logit_bias``; that a list of outputs is a row
+    each; and, for pictures, ``continuous_token_builder.build_initial_tokens(messages, tools=…, images=…)`` and
+    ``multi_modal_data`` of an output (``tests/verl/test_internals.py`` checks them).
     """
 
     def __init__(self, *args: Any, tools: Any = None, **kwargs: Any) -> None:
@@ -64,6 +66,7 @@ class AgentEnvStepLoop(AgentLoopBase):
         self._budget = min(
             self._options.max_step_tokens or self.rollout_config.response_length, self.rollout_config.response_length
         )
+        self._eyes = Eyes(self.processor, self.tokenizer)
         self._sizes: dict[str, int] = {}
         self._request_id = uuid.uuid4().hex
         self._row: Row | None = None
@@ -109,14 +112,17 @@ class AgentEnvStepLoop(AgentLoopBase):
         offered = frozenset(tool["function"]["name"] for tool in self._row.tools)
         self._sessions.append(session)
         most_calls = self.rollout_config.multi_turn.max_parallel_calls
-        self._game = game = Game(session, offered, most_calls, partial(warn_once, self._settings.shared.url))
+        warn = partial(warn_once, self._settings.shared.url)
+        self._game = game = Game(session, offered, most_calls, warn, sees=self._eyes.open)
         player = StepPlayer(game, self._options, self._template, self._new_memory(), self._reader.tags)
         steps: list[PlayedStep] = []
         self._played = steps
         while player.goes_on:
             prompt = await self._prompt(player)
+            images = [await self._eyes.look(url) for url in prompt.view.images]
+            images = self._eyes.within(prompt.prompt_ids, images)
             started = time.monotonic()
-            generated = await while_open(session, self._generate(prompt.prompt_ids, sampling_params))
+            generated = await while_open(session, self._generate(prompt.prompt_ids, images, sampling_params))
             model_seconds = time.monotonic() - started
             move = await self._reader.read(generated.token_ids)
             state, env_before = game.state, session.env_seconds
@@ -133,6 +139,7 @@ class AgentEnvStepLoop(AgentLoopBase):
                     game.state,
                     model_seconds,
                     session.env_seconds - env_before,
+                    tuple(images),
                 )
             )
         if session.ended is None:
@@ -148,7 +155,14 @@ class AgentEnvStepLoop(AgentLoopBase):
     async def _tokenize(self, messages: list[dict[str, Any]]) -> list[int]:
         assert self._row is not None
         tools = None if self._reader.tags else list(self._row.tools)
-        return list(await self.ct_build_initial_tokens(messages, tools=tools))
+        if not self._eyes.open:
+            return list(await self.ct_build_initial_tokens(messages, tools=tools))
+        messages, images = await self._eyes.shown(messages)
+        if not images:
+            return list(await self.ct_build_initial_tokens(messages, tools=tools))
+        # verl's own method refuses what is too long, which `fitted` is to make fit.
+        build = partial(self.continuous_token_builder.build_initial_tokens, messages, tools=tools, images=images)
+        return list(await self.loop.run_in_executor(None, build))
 
     async def _check_fits(self, raw_prompt: list[dict[str, Any]]) -> None:
         """Refuse a task that cannot be shown before an episode is opened for it."""
@@ -166,19 +180,21 @@ class AgentEnvStepLoop(AgentLoopBase):
         fix = "raise data.max_prompt_length, or shorten step_prompt and task"
         return PromptTooLong(f"{self._row}: {error} (rollout.prompt_length): {fix}")
 
-    async def _generate(self, prompt_ids: list[int], sampling_params: dict[str, Any]) -> TokenOutput:
+    async def _generate(self, prompt_ids: list[int], images: list[Any], sampling_params: dict[str, Any]) -> TokenOutput:
         stops = list({*(sampling_params.get("stop_token_ids") or []), *self._reader.stop_token_ids})
         params = {**sampling_params, "max_tokens": self._budget, **({"stop_token_ids": stops} if stops else {})}
         assert self._row is not None
         attempt, generation = len(self._sessions), len(self._played)
         params = seeded(params, self.rollout_config, self._row, self._fields, attempt=attempt, generation=generation)
+        shown = {"image_data": images, "mm_processor_kwargs": self._get_mm_processor_kwargs()} if images else {}
         started = time.monotonic()
         try:
             generated = await self.server_manager.generate(
-                request_id=self._request_id, prompt_ids=prompt_ids, sampling_params=params
+                request_id=self._request_id, prompt_ids=prompt_ids, sampling_params=self._eyes.sampling(params), **shown
             )
         finally:
             self._model_seconds += time.monotonic() - started
+        generated = self._eyes.cut(generated)
         if not generated.token_ids:
             raise RolloutFailed("the rollout server generated no token")
         if len(generated.token_ids) > self._budget:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from agent_env.training.verl.cpu.looking import Pictures
 from agent_env.training.verl.cpu.sampling import LogprobsMode, Sampling, draw
 from agent_env.training.verl.cpu.slots import SlotCache
 
@@ -31,10 +32,11 @@ class Row:
     """A sequence on its way: its prompt, how to sample, what it has drawn so far.
 
     Attributes:
-        prompt: token ids, shape ``(prompt_length,)``.
+        prompt: token ids, shape ``(prompt_length,)``; with pictures, their `Pictures.keys`.
         random: the sequence's own source of uniform numbers; one is used for each token drawn.
         reused: prompt tokens whose keys and values were found in the cache.
         owner: whatever the caller hangs on it.
+        pictures: in the prompt, if any.
     """
 
     prompt: np.ndarray
@@ -44,6 +46,7 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     reused: int = 0
+    pictures: Pictures | None = None
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -213,15 +216,33 @@ class Batch:
         """Logits behind the last of `tokens`, shape ``(rows, vocabulary)``."""
         where = torch.from_numpy(np.ascontiguousarray(positions))
         mask = self._cache.aim(first, where, self._dtype)
+        looking = any(row.pictures for row in self.rows[first : first + len(tokens)])
+        seen = self._seen(first, tokens, positions) if looking else {"input_ids": _ids(tokens), "position_ids": where}
         out = self.model(
-            input_ids=torch.from_numpy(tokens),
+            **seen,
             attention_mask=mask,
-            position_ids=where,
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
         )
         return out.logits[:, -1]
+
+    def _seen(self, first: int, tokens: np.ndarray, positions: np.ndarray) -> dict[str, torch.Tensor]:
+        """What the model is given for rows of which some have pictures: embeddings, and places in three dimensions."""
+        embeddings = self.model.get_input_embeddings()(_ids(tokens))
+        rope = np.repeat(positions[None], 3, axis=0)
+        for number, (row, at) in enumerate(zip(self.rows[first : first + len(tokens)], positions, strict=True)):
+            pictures = row.pictures
+            if pictures is None:
+                continue
+            within = at < len(row.prompt)  # what lies behind was drawn, or is computed for nothing
+            rope[:, number] = np.where(within, pictures.rope[:, at * within], at + pictures.shift)
+            places = np.where(within, pictures.places[at * within], -1)
+            stand = places >= 0
+            if stand.any():
+                features = pictures.look(self.model)[torch.from_numpy(places[stand])]
+                embeddings[number, torch.from_numpy(stand)] = features.to(embeddings.dtype)
+        return {"inputs_embeds": embeddings, "position_ids": torch.from_numpy(rope)}
 
     def _isolated(self, first: int, last: int, run: Callable[[int, int], None]) -> dict[int, Exception]:
         """Run on rows ``first:last``; where that raises, halve until the rows to blame stand alone."""
@@ -322,6 +343,11 @@ class Batch:
         more = (0, slots - have_slots)
         self._length, self._ended = np.pad(self._length, more), np.pad(self._ended, more)
         self._fresh = np.pad(self._fresh, more)
+
+
+def _ids(tokens: np.ndarray) -> torch.Tensor:
+    """Token ids; any of the model's in the place of a picture's, whose embedding is what is seen."""
+    return torch.from_numpy(np.maximum(tokens, 0))
 
 
 def _shared(one: np.ndarray, other: np.ndarray) -> int:

@@ -30,6 +30,7 @@ from agent_env.training.shared import Shared
 from agent_env.training.tasks import Progress
 from agent_env.training.verl.cpu.server import RolloutServer
 from agent_env.training.verl.processes import Processes
+from agent_env.training.verl.processors import load_processor, register_processors
 from agent_env.training.verl.serving import serve_bundle
 from agent_env.training.verl.source import is_url
 from agent_env.training.verl.writer import LOOP_FILE, LoopOptions, PromptOptions, write
@@ -152,6 +153,7 @@ def evaluate(
 
 
 def _server(config: DictConfig) -> RolloutServer:
+    register_processors()
     try:
         return RolloutServer(config.actor_rollout_ref.rollout, config.actor_rollout_ref.model, replica_rank=0)
     except (OSError, ValueError) as error:
@@ -171,12 +173,13 @@ async def _play(
 ) -> list[Played | str]:
     """What came of each row's rollout, or why it has no reward. The first error of another kind ends all."""
     model = config.actor_rollout_ref.model.path
+    told = AutoConfig.from_pretrained(model)
     parts = {
         "trainer_config": DictConfigWrap(config=config),
         "server_manager": _Client(server),
         "tokenizer": AutoTokenizer.from_pretrained(model),
-        "processor": None,
-        "hf_model_type": AutoConfig.from_pretrained(model).model_type,
+        "processor": load_processor(told, model, f"model {model!r}"),
+        "hf_model_type": told.model_type,
         "dataset_cls": RLHFDataset,
         "data_config": DictConfigWrap(config.data),
         "tools": ToolListWrap([]),

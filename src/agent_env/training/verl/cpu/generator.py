@@ -33,6 +33,7 @@ import torch
 
 from agent_env.errors import AgentEnvError, InputError
 from agent_env.training.verl.cpu.batch import Batch, Row, StopReason
+from agent_env.training.verl.cpu.looking import SEEING, Pictures
 from agent_env.training.verl.cpu.sampling import LogprobsMode, Sampling, parse_sampling
 from agent_env.training.verl.cpu.weights import Weights
 
@@ -111,6 +112,7 @@ class Generator:
         max_waiting: int = 16_384,
     ) -> None:
         config = model.config.get_text_config()
+        self._family = model.config.model_type
         limits = [limit for limit in (max_length, getattr(config, "max_position_embeddings", None)) if limit]
         self.max_length = min(limits) if limits else 1 << 30
         self.version: int | None = None
@@ -132,18 +134,29 @@ class Generator:
     # --- for callers, in any thread ---------------------------------------------------------------------------
 
     async def generate(
-        self, prompt_ids: Sequence[int], sampling: Mapping[str, Any] | None = None, *, timeout: float | None = None
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        pictures: Pictures | None = None,
     ) -> Generated:
         """Draw a response to a prompt. Cancelling the call frees its row.
 
         Raises:
-            InputError: the prompt is empty, too long or not of this model's token ids; a sampling parameter is bad.
+            InputError: the prompt is empty, too long or not of this model's token ids; a sampling parameter is bad; it
+                has pictures, and the model does not see, or not in a way that is served.
             RequestTimedOut, GeneratorFull, GeneratorClosed: as they say. NotFinite: the model gave NaN for it.
         """
-        return await asyncio.wrap_future(self.submit(prompt_ids, sampling, timeout=timeout))
+        return await asyncio.wrap_future(self.submit(prompt_ids, sampling, timeout=timeout, pictures=pictures))
 
     def submit(
-        self, prompt_ids: Sequence[int], sampling: Mapping[str, Any] | None = None, *, timeout: float | None = None
+        self,
+        prompt_ids: Sequence[int],
+        sampling: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        pictures: Pictures | None = None,
     ) -> Future[Generated]:
         """`generate` without an event loop: a future with the same answer or error, which may be cancelled.
 
@@ -151,15 +164,21 @@ class Generator:
             InputError: as `generate`, at once.
         """
         prompt = self._checked(prompt_ids)
+        if pictures is not None:
+            if self._family not in SEEING:
+                raise InputError(f"the CPU rollout shows no pictures to a {self._family} model, only to {SEEING}")
+            prompt = pictures.keys
         parsed = parse_sampling(
             sampling or {},
             room=self.max_length - len(prompt),
             default_max_tokens=self._max_tokens or self.max_length,
             eos_ids=self._eos_ids,
         )
+        if strange := sorted(token for token in parsed.bias if not 0 <= token < self._vocabulary):
+            raise InputError(f"logit_bias holds token ids {strange}; the model knows 0 to {self._vocabulary - 1}")
         answer: Future[Generated] = Future()
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
-        self._post(lambda: self._enqueue(prompt, parsed, answer, deadline))
+        self._post(lambda: self._enqueue(prompt, pictures, parsed, answer, deadline))
         return answer
 
     async def abort_all(self, *, reject: bool = False) -> int:
@@ -292,14 +311,22 @@ class Generator:
             except Exception as error:
                 _fail(done, error)
 
-    def _enqueue(self, prompt: np.ndarray, sampling: Sampling, answer: Future[Generated], deadline: float) -> None:
+    def _enqueue(
+        self,
+        prompt: np.ndarray,
+        pictures: Pictures | None,
+        sampling: Sampling,
+        answer: Future[Generated],
+        deadline: float,
+    ) -> None:
         if self._rejecting:
             _answer(answer, Generated([], [], "aborted", version=self.version))
         elif len(self._waiting) >= self._max_waiting:
             _fail(answer, GeneratorFull(f"{len(self._waiting)} requests wait already"))
         else:
             seed = self._seed_of(prompt) if sampling.seed is None else _mixed(repr(sampling.seed).encode(), prompt)
-            self._waiting.append(_Request(Row(prompt, sampling, Random(seed)), answer, deadline))
+            row = Row(prompt, sampling, Random(seed), pictures=pictures)
+            self._waiting.append(_Request(row, answer, deadline))
 
     def _seed_of(self, prompt: np.ndarray) -> bytes:
         key = _mixed(repr((self._seed, self.version)).encode(), prompt)

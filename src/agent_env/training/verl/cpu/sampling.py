@@ -4,14 +4,14 @@ The order of operations, and what is reported, are vLLM's (`vllm.v1.sample.sampl
 rollout correction were written for it: temperature, then top-k (ties at the k-th value are kept), then top-p over what
 is left; ``processed_logprobs`` are log-probabilities under the distribution that was drawn from, ``raw_logprobs`` those
 of the model's own logits. With verl's defaults (temperature 1, no top-k, no top-p) the two are the same number, and it
-is the number the actor computes.
+is the number the actor computes. ``logit_bias`` comes before all of these, and is in ``processed_logprobs`` alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -32,13 +32,17 @@ _KNOWN = (
     "seed",
     "logprobs",
     "repetition_penalty",
+    "logit_bias",
 )
 _GREEDY_BELOW = 1e-5
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """The checked parameters of one request; `top_k` 0 and `top_p` 1 mean no restriction."""
+    """The checked parameters of one request; `top_k` 0 and `top_p` 1 mean no restriction.
+
+    `bias` is added to the logits of tokens before anything else is done with them.
+    """
 
     max_tokens: int
     temperature: float = 1.0
@@ -48,6 +52,7 @@ class Sampling:
     stop_ids: frozenset[int] = frozenset()
     seed: int | None = None
     logprobs: bool = True
+    bias: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def greedy(self) -> bool:
@@ -103,6 +108,13 @@ def parse_sampling(
     stop_ids = params.get("stop_token_ids") or ()
     if isinstance(stop_ids, str | bytes) or not all(isinstance(token, int) for token in stop_ids):
         problems.append(Problem("stop_token_ids", f"is {stop_ids!r}", "expected a list of token ids"))
+    bias = params.get("logit_bias") or {}
+    good = isinstance(bias, Mapping) and all(
+        isinstance(token, int) and isinstance(value, int | float) and -100 <= value <= 100
+        for token, value in bias.items()
+    )
+    if not good:
+        problems.append(Problem("logit_bias", f"is {bias!r}", "expected token ids with numbers from -100 to 100"))
     if problems:
         raise InputError(problems)
     ends = frozenset(stop_ids) | (frozenset() if params.get("ignore_eos", ignore_eos) else frozenset(eos_ids))
@@ -117,6 +129,7 @@ def parse_sampling(
         stop_ids=ends,
         seed=seed,
         logprobs=asked is not False and asked is not None,
+        bias=dict(bias),
     )
 
 
@@ -145,10 +158,13 @@ def draw(
     """
     logits = logits.float()
     reported = logits.log_softmax(-1) if mode == "raw_logprobs" else None
-    if forbidden:
+    if forbidden or any(row.bias for row in rows):
         logits = logits.clone()
-        for row, tokens in forbidden.items():
-            logits[row, list(tokens)] = -math.inf
+        for number, row in enumerate(rows):
+            if row.bias:
+                logits[number, list(row.bias)] += torch.tensor([*row.bias.values()], dtype=logits.dtype)
+        for number, tokens in forbidden.items():
+            logits[number, list(tokens)] = -math.inf
     if any(row.temperature != 1.0 and not row.greedy for row in rows):
         heat = torch.tensor([1.0 if row.greedy else row.temperature for row in rows], dtype=logits.dtype)
         logits = logits / heat[:, None]

@@ -11,13 +11,14 @@ prompt and response length together), ``max_num_batched_tokens`` (prompt tokens 
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 from transformers.utils.logging import disable_progress_bar
 from verl.utils import normalize_token_ids
 from verl.utils.config import omega_conf_to_dataclass
@@ -27,6 +28,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from agent_env.errors import InputError, Problem
 from agent_env.training.verl.cpu.generator import Generated, Generator
+from agent_env.training.verl.cpu.looking import pictures_of
 from agent_env.training.verl.cpu.slots import register_attention
 
 logger = logging.getLogger(__name__)
@@ -68,8 +70,11 @@ class RolloutServer:
         disable_progress_bar()  # of loading: it takes no time worth one
         self._rollout = rollout
         self._budget = rollout.prompt_length + rollout.response_length
+        self._processor = model.processor
+        seeing = type(model.hf_config) in AutoModelForImageTextToText._model_mapping
+        loader = AutoModelForImageTextToText if seeing else AutoModelForCausalLM
         self._generator = Generator(
-            AutoModelForCausalLM.from_pretrained(
+            loader.from_pretrained(
                 model.local_path,
                 dtype=PrecisionType.to_dtype(rollout.dtype),
                 attn_implementation=register_attention(),
@@ -89,7 +94,13 @@ class RolloutServer:
         return True
 
     async def generate(
-        self, prompt_ids: list[int], sampling_params: dict[str, Any], request_id: str, **media: Any
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: list[Any] | None = None,
+        mm_processor_kwargs: dict[str, Any] | None = None,
+        **media: Any,
     ) -> TokenOutput:
         """Draw a response, as verl's clients ask for it.
 
@@ -97,16 +108,22 @@ class RolloutServer:
         as with vLLM.
 
         Raises:
-            InputError: the prompt or a parameter cannot be used, or there are images, video or audio.
+            InputError: the prompt or a parameter cannot be used; there are pictures that the model cannot be shown, or
+                video or audio.
         """
         if given := sorted(name for name, value in media.items() if value):
-            raise InputError(f"the CPU rollout reads text only, not {', '.join(given)}")
+            raise InputError(f"the CPU rollout reads text and looks at pictures, and knows no {', '.join(given)}")
         prompt = normalize_token_ids(prompt_ids)
+        pictures = None
+        if image_data:
+            if self._processor is None:
+                raise InputError("there are pictures (image_data), and this model has no processor for any")
+            pictures = await asyncio.to_thread(pictures_of, self._processor, prompt, image_data, mm_processor_kwargs)
         room = min(self._rollout.response_length, self._budget - len(prompt))
         defaults = {"ignore_eos": self._rollout.ignore_eos, "max_tokens": room}
         if "max_new_tokens" in sampling_params:
             del defaults["max_tokens"]
-        answer = await self._generator.generate(prompt, {**defaults, **sampling_params})
+        answer = await self._generator.generate(prompt, {**defaults, **sampling_params}, pictures=pictures)
         return _as_verl(answer, logprobs=bool(sampling_params.get("logprobs", True)))
 
     def close(self) -> None:

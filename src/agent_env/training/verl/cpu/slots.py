@@ -28,6 +28,7 @@ def grouped_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
+    is_causal: bool | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """torch's attention with grouped queries, in transformers' calling convention.
@@ -35,6 +36,7 @@ def grouped_attention(
     Args:
         query: ``(rows, heads, queries, head_dim)``; `key` and `value`: ``(rows, key_value_heads, width, head_dim)``.
         attention_mask: ``(rows, 1, queries, width)``, added to the scores; None for causal attention over the queries.
+        is_causal: whether attention without a mask is; what looks at pictures says that it is not.
     """
     out = torch.nn.functional.scaled_dot_product_attention(
         query,
@@ -43,7 +45,7 @@ def grouped_attention(
         attn_mask=attention_mask,
         dropout_p=dropout,
         scale=scaling,
-        is_causal=attention_mask is None and query.shape[2] > 1,
+        is_causal=is_causal is not False and attention_mask is None and query.shape[2] > 1,
         enable_gqa=True,
     )
     return out.transpose(1, 2).contiguous(), None

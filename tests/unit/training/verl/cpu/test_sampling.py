@@ -127,6 +127,25 @@ def test_logits_that_are_no_numbers_show_in_their_own_row_only():
     assert log_probs[1] == pytest.approx(math.log(0.5))
 
 
+def test_a_bias_is_added_to_its_own_rows_logits():
+    logits = WORKED.expand(2, -1)
+    # Doubling the last token's 0.05 makes it 0.1 of 1.05.
+    tokens, log_probs = draw(logits, [Sampling(1, bias={3: math.log(2)}), Sampling(1)], [0.999, 0.999])
+    assert tokens == [3, 3]
+    assert log_probs == pytest.approx([math.log(0.1 / 1.05), math.log(0.05)], abs=1e-6)
+    assert tokens_over_the_unit_interval(WORKED, Sampling(1, bias={0: -100.0, 2: -100.0})) == [0, 857, 0, 143]
+    raw = draw(logits, [Sampling(1, bias={3: 5.0})] * 2, [0.999, 0.999], mode="raw_logprobs")[1]
+    assert raw == pytest.approx([math.log(0.05)] * 2, abs=1e-6)
+    assert logits[0].tolist() == WORKED[0].tolist()
+
+
+def test_a_bias_as_vllm_takes_it():
+    assert parse(logit_bias={7: -100, 2: 1.5}).bias == {7: -100, 2: 1.5}
+    for bad in ({7: -101}, {7: "much"}, {"7": 1.0}, [7]):
+        with pytest.raises(InputError, match="logit_bias"):
+            parse(logit_bias=bad)
+
+
 def test_verls_own_parameters_parse():
     always = {"temperature": 0.7, "top_p": 1, "top_k": -1, "repetition_penalty": 1.0, "logprobs": True}
     assert parse(**always, stop_token_ids=[5]) == Sampling(20, temperature=0.7, stop_ids=frozenset({2, 5}))
