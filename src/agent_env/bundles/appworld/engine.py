@@ -71,21 +71,15 @@ class Episode:
         # A kernel that runs out of memory ends this process rather than the server.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("300", encoding="ascii")
-        held = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-        memory = (held + MORE_MEMORY, held + MORE_MEMORY + SPARE_MEMORY)
-        for what, most in (
-            (resource.RLIMIT_AS, memory[1]),
-            (resource.RLIMIT_FSIZE, LARGEST_FILE),
-            (resource.RLIMIT_CORE, 0),
-        ):
-            resource.setrlimit(what, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         stopped = (self.folder / "stopped").open("w")
         confine(self.folder, DATA, self.task)
         # Also code that holds the interpreter's lock: the handler, which writes that it was called, and what it chains
         # to, which ends the process, are not Python.
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         faulthandler.register(signal.SIGPROF, stopped, all_threads=False, chain=True)
-        AppWorld._shell_run_cell = bounded(AppWorld._shell_run_cell, memory)
+        AppWorld._shell_run_cell = bounded(AppWorld._shell_run_cell)
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_keep_alive=3600)
         uvicorn.Server(config).run(sockets=[self.socket])
 
@@ -102,16 +96,16 @@ class Episode:
         return {"success": bool(verdict["success"]), "tests": verdict["num_tests"], "passed": len(verdict["passes"])}
 
 
-def bounded(run: Callable[..., Any], memory: tuple[int, int]) -> Callable[..., Any]:
-    """AppWorld's method that runs code, during which the kernel sends SIGPROF after `CODE_SECONDS` of processor time.
-
-    Args:
-        memory: bytes of address space, for code, and for what AppWorld does between two pieces of it.
-    """
-    code_most, most = memory
+def bounded(run: Callable[..., Any]) -> Callable[..., Any]:
+    """AppWorld's method that runs code, within bounds of memory and, by SIGPROF from the kernel, of processor time."""
+    held = 0
 
     def within(self: Any, code: str) -> Any:
-        resource.setrlimit(resource.RLIMIT_AS, (code_most, most))
+        nonlocal held
+        # Once the world is loaded, whose data may be large.
+        held = held or int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+        most = held + MORE_MEMORY + SPARE_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (held + MORE_MEMORY, most))
         signal.setitimer(signal.ITIMER_PROF, CODE_SECONDS)
         try:
             return run(self, code)
