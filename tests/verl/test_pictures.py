@@ -21,6 +21,9 @@ with warnings.catch_warnings():
     from verl.utils import hf_tokenizer
     from verl.utils.tokenizer import hf_processor
 
+    from agent_env.training.verl.cpu.asked import evaluation_config
+    from agent_env.training.verl.cpu.evaluate import evaluate
+
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of transformers
 
 TEXTS = ['<|im_start|>user\nPush.\n<|im_end|>\n<|im_start|>assistant\n{"colours": ["red", "blue"]}<|im_end|>\n'] * 5
@@ -229,6 +232,17 @@ class TestSteps:
         with pytest.raises(RolloutFailed, match="a picture that no model can be shown: a PNG file") as failed:
             await rollout(tokenizer, halls, "train-plain", torn, torn, torn, processor=processor)
         assert {type(error) for error in failed.value.attempts} == {EpisodeFailed}
+
+
+def test_an_evaluation_looks_too(folder, tmp_path_factory, tmp_path):
+    options = {"max_steps": 2, "max_step_tokens": 4}
+    for rows in served("sokoban", tmp_path_factory, context="steps", step_options=options, traces=str(tmp_path)):
+        found = evaluate(evaluation_config(str(folder)), rows.out, "eval-pictures", temperature=1.0, n=3)
+    assert found.failures == ()
+    assert [episode.rows for episode in found.played] == [2, 2, 2]
+    shown = [step.images for trace in read_traces(tmp_path) for step in trace.steps]
+    assert [len(images) for images in shown] == [1] * 6
+    assert len({*shown}) == 3  # rooms; nothing was done in them
 
 
 class TestConversation:
