@@ -60,6 +60,7 @@ environments-venv: # the environment of environments-test
 
 environments-test: environments-venv ## bundles that need packages of their own, and training on each (not part of `make test`)
 	.venv-environments/bin/agent-env env install appworld --yes
+	.venv-environments/bin/agent-env env install tau2 --yes
 	timeout --foreground -s INT -k 60 7200 .venv-environments/bin/python -m pytest tests/environments
 
 tokenizer: # Qwen3's tokenizer and template, for the verl and vLLM tiers

@@ -50,8 +50,9 @@ class Watched(Episode):
         return seen
 
     async def call(self, name: str, arguments: Any) -> ToolResult:
+        # What is called after the end costs nothing.
+        self.steps += not self.over
         result = await super().call(name, arguments)
-        self.steps += 1
         self._look(result.observation)
         return result
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-OF_THEIR_OWN_TIER = ("alfworld", "appworld", "textworld")
+OF_THEIR_OWN_TIER = ("alfworld", "appworld", "tau2", "textworld")
 """Built-in bundles whose packages `make test` does without: tests/environments is for them."""
 
 ENV = """
