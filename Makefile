@@ -50,7 +50,7 @@ verl-test: venv tokenizer ## the loop, the writer and the CPU backend on verl it
 	timeout --foreground -s INT -k 60 2400 $(PYTEST) -n 2 --dist loadfile -m "not slow" tests/verl
 
 recipes-test: venv tokenizer ## three steps of every recipe on verl (not part of `make test`: 30 minutes)
-	timeout --foreground -s INT -k 60 6000 $(PYTEST) tests/verl/test_recipes.py
+	timeout --foreground -s INT -k 60 6000 $(PYTEST) tests/verl/test_recipes.py tests/verl/test_pictures_training.py
 
 environments-venv: # the environment of environments-test
 	@$(PYTHON) scripts/make_venv.py .venv-environments --from pyproject.toml constraints-cpu.txt scripts/make_venv.py \

@@ -9,6 +9,7 @@ from agent_env.step_prompt import StepPrompt, View
 from agent_env.training.verl import settings
 from support.short_runs import trained
 from support.tiny_vlm import write_vlm
+from support.verl_tier import GALLERY
 
 TASKS, ROLLOUTS, STEPS, MOST = 2, 3, 3, 4
 
@@ -42,7 +43,6 @@ def trains(tmp_path, bundle, splits, texts, *options, apart=1e-3):
         # The trainer sees what the rollout saw, with the same positions: a picture less, and these are far apart.
         assert data["training/rollout_probs_diff_max"] < apart
         assert math.isfinite(data["actor/grad_norm"])
-        assert data["actor/grad_norm"] > 0
     return metrics, traces
 
 
@@ -64,6 +64,25 @@ def test_steps(tmp_path, recipe, apart):
     assert len(files) < len(played)
     for data in metrics:
         assert data["step_group/size/max"] >= ROLLOUTS
+        assert data["actor/grad_norm"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_conversations(tmp_path):
+    """Of tasks that begin with a picture, a large one, and none: rows with and without are in one batch."""
+    prompts = [
+        f"<|im_start|>user\nWhich colours are there?<|im_end|>\n<|im_start|>assistant\n{GALLERY}<|im_end|>\n"
+    ] * 5
+    recipe = ("--recipe", "grpo", "--context", "conversation", "data.max_prompt_length=3072")
+    # A model this random gives one token in 200 to placeholders, which the trainer counts and the rollout does not.
+    _, traces = trains(tmp_path, GALLERY, ("train", "train"), prompts, *recipe, apart=0.02)
+    pictures = {"train-plain": 0, "train-entrance": 1, "train-large": 1, "train-two": 1}
+    for trace in traces:
+        content = next(message["content"] for message in trace.messages if message["role"] == "user")
+        blocks = [] if isinstance(content, str) else [block["type"] for block in content]
+        assert blocks.count("image") == pictures[trace.task_id]
+    assert len({trace.task_id for trace in traces}) > 2
 
 
 @pytest.mark.parametrize("recipe", ["gigpo_vl", "gigpo_vl_lora"])
