@@ -305,8 +305,8 @@ def test_what_it_says_of_the_step_layout_is_checked_with_the_rest(tmp_path):
         return problems(write_bundle(tmp_path / "bundle", files))
 
     assert found("notes:Half", template="{{ histroy }}\n{{ observation }}") == [
-        "step_prompt.md: uses 'histroy', which there is not (the names there are: task, memory, observation, actions, "
-        "step, steps_left, max_steps, note, tags, text_actions)",
+        "step_prompt.md: uses 'histroy', which there is not (the names there are: task, memory, observation, images, "
+        "actions, step, steps_left, max_steps, note, tags, text_actions)",
         "bundle.toml:7 steps.memory: notes:Half has no render (define add(self, past) and "
         "render(self, observation, budget, size))",
     ]
