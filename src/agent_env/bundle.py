@@ -240,9 +240,10 @@ class _Loader:
     def _every_toolset(self, toolsets: Toolsets | None, placed: list[Placed]) -> list[Toolset]:
         """Every toolset that there is, once; the first one that has problems is the last that is asked for."""
         found: dict[str, Toolset] = {}
+        if toolsets is None:
+            return []
         try:
-            for item in placed if toolsets else ():
-                assert toolsets is not None
+            for item in placed:
                 toolset = toolsets.of(item.task)
                 found.setdefault(toolset.hash, toolset)
         except InputError as error:
@@ -368,5 +369,6 @@ class _Loader:
 
 def _takes_a_text(parameters: dict[str, Any] | None) -> bool:
     """Whether a tool's one required argument is a text."""
-    required = parameters.get("required", ()) if parameters else ()
-    return [parameters["properties"][name].get("type") for name in required] == ["string"] if parameters else False
+    if parameters is None:
+        return False
+    return [parameters["properties"][name].get("type") for name in parameters.get("required", ())] == ["string"]
