@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from agent_env.errors import BundleError, EpisodeError
+from agent_env.hosting import engine as engines
 from agent_env.hosting.engine import Engine, EngineSession, close_engines, engine_of
 from support.bundles import TOML, write_bundle
 from support.waiting import until
@@ -141,6 +142,16 @@ async def test_what_a_method_raises_is_said_and_the_process_lives(
         await session.ask("say", loud=True)
     assert (await session.ask("say", word="a"))["said"] == ["a"]
     assert 'in fail\n    raise ValueError("no such flight")' in capfd.readouterr().err
+
+
+async def test_an_answer_over_the_bound_is_not_read(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "MAX_ANSWER", 1_000_000)
+    session, other = await engine.open(), await engine.open()
+    with pytest.raises(EpisodeError, match=r"announced an answer of 5000014 bytes to 'long'"):
+        await session.ask("long")
+    with pytest.raises(EpisodeError, match="is gone"):
+        await session.ask("say", word="a")
+    assert (await other.ask("say", word="b"))["said"] == ["b"]
 
 
 async def test_a_process_that_ends_costs_its_own_episode_only(engine: Engine) -> None:
