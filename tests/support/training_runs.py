@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -47,9 +48,9 @@ class Start:
     Attributes:
         code: exit status.
         said: standard output, by line. complained: standard error, by line.
-        ended: the names of the processes it had when a signal was sent to it.
+        ended: the names of the processes it had when a test looked, before a signal was sent to it.
         left: those of them, and of all that carry its mark, that outlived the command by more than `GONE_WITHIN`.
-    ray: Ray's folder, when a signal was sent.
+        ray: Ray's folder then, if it had one.
         steps: whose metrics the run had when the signal was sent.
         seconds: from the signal until no process was left.
     """
@@ -77,8 +78,19 @@ class Run:
         options = ["--model", "model", "--run", self._name, "--seed", "7", "--steps", str(steps)]
         return [*agent_env, "train", "game", *options, *OVERRIDES]
 
-    def start(self, steps: int, *, until: Callable[[], object] | None = None, number: int = signal.SIGTERM) -> None:
-        """Start the command, wait for its end, or send it the signal `number` once `until()` is true."""
+    def start(
+        self,
+        steps: int,
+        *,
+        until: Callable[[], object] | None = None,
+        number: int = signal.SIGTERM,
+        look: Callable[[], object] | None = None,
+    ) -> None:
+        """Start the command, wait for its end, or send it the signal `number` once `until()` is true.
+
+        Its processes are looked at once `look()` is true, or just before the signal: a look may take as long as a step,
+        so a signal that has to come within one needs it earlier.
+        """
         mark = f"{self._name}-{len(self.starts)}-{os.getpid()}"
         out, err = (self._home / f"{mark}.{kind}" for kind in ("out", "err"))
         with out.open("w") as stdout, err.open("w") as stderr:
@@ -89,9 +101,10 @@ class Run:
             try:
                 if until is not None:
                     deadline = time.monotonic() + LIMIT
-                    while not until() and process.poll() is None and time.monotonic() < deadline:
-                        time.sleep(0.01)
-                    signalled = _signalled(process, number, mark, self.folder)
+                    _wait(look or until, process, deadline)
+                    before, seen = _processes(process.pid)
+                    _wait(until, process, deadline)
+                    signalled = seen | _signalled(process, number, mark, self.folder, before)
                 code = process.wait(LIMIT)
             finally:
                 process.kill()
@@ -121,26 +134,40 @@ class Run:
         return found
 
 
-def _signalled(process: subprocess.Popen[bytes], number: int, mark: str, folder: RunFolder) -> dict[str, object]:
+def _wait(until: Callable[[], object], process: subprocess.Popen[bytes], deadline: float) -> None:
+    """Until that holds."""
+    while not until():
+        assert process.poll() is None, f"the command ended before it was to, with {process.poll()}"
+        assert time.monotonic() < deadline, "the command did not come as far as it was to"
+        time.sleep(0.01)
+
+
+def _signalled(
+    process: subprocess.Popen[bytes], number: int, mark: str, folder: RunFolder, before: list[psutil.Process]
+) -> dict[str, object]:
     """Send a signal, wait for the end, and look what is left."""
-    before = [child for child in psutil.Process(process.pid).children(recursive=True) if is_alive(child)]
-    names = {child.name() for child in before}
-    steps = sorted({line["step"] for file in folder.path.glob("metrics*.jsonl") for line in read_metrics(file)})
-    ray = _ray_folder(before)
     sent = time.monotonic()
     process.send_signal(number)
+    steps = sorted({line["step"] for file in folder.path.glob("metrics*.jsonl") for line in read_metrics(file)})
     process.wait(LIMIT)
     limit = time.monotonic() + within(GONE_WITHIN)
     while (left := [child for child in before if is_alive(child)] + _marked(mark)) and time.monotonic() < limit:
         time.sleep(0.05)
     seconds = time.monotonic() - sent
-    return {"ended": names, "left": [str(child) for child in left], "steps": steps, "ray": ray, "seconds": seconds}
+    return {"left": [str(child) for child in left], "steps": steps, "seconds": seconds}
 
 
-def _ray_folder(processes: list[psutil.Process]) -> Path:
-    """The folder that a start's processes have for Ray."""
-    (raylet,) = (process for process in processes if process.name() == "raylet")
-    return Path(raylet.environ()["RAY_TMPDIR"])
+def _processes(pid: int) -> tuple[list[psutil.Process], dict[str, object]]:
+    """The processes that a start has, their names, and the folder they have for Ray, if it runs by now."""
+    found, names, ray = [], set(), None
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it ended while it was looked at
+            if is_alive(child):
+                names.add(child.name())
+                if child.name() == "raylet":
+                    ray = Path(child.environ()["RAY_TMPDIR"])
+                found.append(child)
+    return found, {"ended": names, "ray": ray}
 
 
 def _marked(mark: str) -> list[psutil.Process]:
