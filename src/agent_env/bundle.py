@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from agent_env import rewards
 from agent_env.environment import Environment
 from agent_env.errors import BundleError, InputError, Problem, Problems
-from agent_env.install.needs import not_installed
+from agent_env.install.needs import no_data, not_installed
 from agent_env.loading import BundleModules, LoadError, leads_outside
 from agent_env.manifest import Hosting, Limits, ManifestFile, Steps, read_manifest
 from agent_env.rewards import Reward
@@ -167,8 +167,9 @@ class _Loader:
 
     def load(self) -> Bundle:
         manifest = self.manifest
-        if (lacks := not_installed(self.folder, manifest, self.where("install"))) is not None:
-            raise BundleError(lacks)
+        lacks = [not_installed(self.folder, manifest, self.where("install")), no_data(manifest.data)]
+        if problems := [problem for problem in lacks if problem is not None]:
+            raise BundleError(problems)
         environment = self._environment()
         toolsets = self._toolsets(environment)
         splits = read_tasks(self.modules, manifest.splits, self.problems)

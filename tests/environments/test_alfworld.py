@@ -25,7 +25,7 @@ SPLITS = {"train": 200, "eval": 60, "eval-unseen": 60}
 @pytest.fixture(autouse=True)
 def no_official_data(monkeypatch, tmp_path):
     """Whoever runs this may have it."""
-    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("ALFWORLD_DATA", "")
     monkeypatch.setenv("AGENT_ENV_HOME", str(tmp_path / "cache"))
 
 

@@ -2,10 +2,10 @@
 
 Two runs of the bundle that `agent-env new` writes, both at once, as a run's start is what takes the time:
 
-* ``straight`` is ended by SIGTERM while Ray comes up; started again it has its five steps; asked for seven it goes on
-  and is ended by SIGINT in the middle of the seventh.
-* ``killed`` is ended by SIGKILL in the middle of its fourth step, after a checkpoint at the second; started again it
-  has its five steps, too. What it played is what ``straight`` played.
+* ``straight`` is ended by SIGTERM while Ray comes up; started again it has its five steps.
+* ``killed`` is ended by SIGKILL in the middle of its fourth step, after a checkpoint at the second; started again, and
+  asked for more steps, it goes on and is ended by SIGINT in the middle of the seventh. What it played is what
+  ``straight`` played.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(900)
 STEPS = 5
 """Of a run."""
 MORE = 9
-"""Steps that are asked for later; the run is stopped in the seventh."""
+"""Steps that are asked for when the killed run is taken up; it is stopped in the seventh."""
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,10 @@ def runs(tmp_path_factory):
     def play_straight():
         straight.start(STEPS, until=coming_up(straight), number=signal.SIGTERM)
         straight.start(STEPS)
-        straight.start(MORE, look=straight.in_step(6), until=straight.in_step(7), number=signal.SIGINT)
 
     def play_killed():
         killed.start(STEPS, look=killed.in_step(1), until=killed.in_step(4), number=signal.SIGKILL)
-        killed.start(STEPS)
+        killed.start(MORE, look=killed.in_step(5), until=killed.in_step(7), number=signal.SIGINT)
 
     with ThreadPoolExecutor(2) as both:
         for ended in [both.submit(play_straight), both.submit(play_killed)]:
@@ -58,7 +57,7 @@ def runs(tmp_path_factory):
 
 
 def test_a_signal_while_it_comes_up_ends_everything_and_the_same_command_begins_again(runs):
-    stopped, again, _ = runs[0].starts
+    stopped, again = runs[0].starts
     assert stopped.code == 128 + signal.SIGTERM
     assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/straight"
     assert {"raylet", "gcs_server"} <= stopped.ended
@@ -90,35 +89,8 @@ def test_five_steps(runs):
     assert any(data[step]["actor/grad_norm"] > 0 for step in range(1, STEPS + 1)), "nothing was learned from"
 
 
-def test_more_steps_go_on_after_the_last(runs):
-    straight = runs[0]
-    more = straight.starts[2]
-    assert any(line.startswith("going on after step 5;") for line in more.said)
-    played = straight.played()
-    steps = {step for step, _, _ in played}
-    assert {1, 2, 3, 4, 5, 6, 7} <= steps <= {1, 2, 3, 4, 5, 6, 7, 8}
-    assert all(len(times) == 1 for times in played.values())
-
-
-def test_ctrl_c_in_the_middle_of_a_step(runs, monkeypatch):
-    straight = runs[0]
-    stopped = straight.starts[2]
-    # On a busy machine the signal may come in the next step's middle.
-    assert stopped.steps in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7])
-    assert stopped.code == 128 + signal.SIGINT
-    assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/straight"
-    assert {"raylet", "gcs_server"} <= stopped.ended
-    assert stopped.left == []
-    assert not stopped.ray.exists()
-    assert stopped.seconds < within(GRACE + 10)
-    # What the same command would do now.
-    monkeypatch.chdir(straight.folder.path.parents[1])
-    options = TrainOptions("game", "model", Path("runs/straight"), seed=7, steps=MORE, overrides=OVERRIDES)
-    settings = shlex.split(dry_run(options).splitlines()[-1])
-    last = straight.folder.checkpoints / "global_step_8"
-    if not last.exists():  # it does if the signal came as late as the eighth step's end
-        last = straight.folder.checkpoints / "global_step_6"
-    assert f"trainer.resume_from_path={last}" in settings
+def test_more_steps_go_on_after_the_last(runs, monkeypatch):
+    assert resumed_from(runs[0], monkeypatch) == "global_step_5"
 
 
 def test_kill_9_in_the_middle_of_a_step(runs):
@@ -128,22 +100,46 @@ def test_kill_9_in_the_middle_of_a_step(runs):
     assert {"raylet", "gcs_server"} <= killed.ended
     assert killed.left == []
     assert not killed.ray.exists()
-    assert again.code == 0
     assert any(line.startswith("going on after step 2;") for line in again.said)
-    assert [line.split("  ")[0] for line in again.said if line.startswith("step ")] == [
-        f"step {n}/5" for n in range(3, 6)
+    assert [line.split("  ")[0] for line in again.said if line.startswith("step ")][:4] == [
+        f"step {n}/9" for n in range(3, 7)
     ]
 
 
 def test_what_is_played_again_after_a_kill_counts_once(runs):
     _, killed = runs
-    times = {step: [] for step in range(1, STEPS + 1)}
+    times = {step: [] for step in range(1, MORE + 1)}
     for (step, _, _), played in killed.played().items():
         times[step].append(len(played))
-    assert times[1] == times[2] == times[5] == [1] * 4
+    assert times[1] == times[2] == times[5] == times[6] == [1] * 4
     assert times[3] == [2] * 4
     assert {1, 2} >= set(times[4]) != {1}
-    assert sorted(killed.metrics()) == [1, 2, 3, 4, 5]
+    assert sorted(killed.metrics())[:6] == [1, 2, 3, 4, 5, 6]
+
+
+def test_ctrl_c_in_the_middle_of_a_step(runs, monkeypatch):
+    killed = runs[1]
+    stopped = killed.starts[1]
+    # On a busy machine the signal may come in the next step's middle.
+    assert stopped.steps in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7])
+    assert stopped.code == 128 + signal.SIGINT
+    assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/killed"
+    assert {"raylet", "gcs_server"} <= stopped.ended
+    assert stopped.left == []
+    assert not stopped.ray.exists()
+    assert stopped.seconds < within(GRACE + 10)
+    # It does have the eighth step's if the signal came as late as that step's end.
+    last = 8 if (killed.folder.checkpoints / "global_step_8").exists() else 6
+    assert resumed_from(killed, monkeypatch) == f"global_step_{last}"
+
+
+def resumed_from(run, monkeypatch):
+    """The checkpoint that the same command, asked for `MORE` steps, would go on from now."""
+    monkeypatch.chdir(run.folder.path.parents[1])
+    options = TrainOptions("game", "model", run.folder.path, seed=7, steps=MORE, overrides=OVERRIDES)
+    settings = shlex.split(dry_run(options).splitlines()[-1])
+    (path,) = (value for value in settings if value.startswith("trainer.resume_from_path="))
+    return Path(path).name
 
 
 def test_a_seed_repeats_a_run_also_one_that_was_taken_up(runs):

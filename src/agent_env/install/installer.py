@@ -22,7 +22,7 @@ from agent_env.bundle import Bundle, find_bundle, load_bundle
 from agent_env.errors import InputError, Problem
 from agent_env.files import write_atomically
 from agent_env.install import pip
-from agent_env.install.needs import STAMP, data_folder, digest, lacking, name_of, venv_folder
+from agent_env.install.needs import STAMP, data_folder, digest, lacking, name_of, no_data, venv_folder
 from agent_env.manifest import Manifest, read_manifest
 
 
@@ -53,6 +53,8 @@ class Setup:
         data = self.manifest.data
         if data is None:
             return "own data"
+        if problem := no_data(data):
+            return f"no data ({problem.where}: {problem.what})"
         place = data_folder(data)
         return f"official data in {place}" if place else f"own data (official: {data.variable})"
 

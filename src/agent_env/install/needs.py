@@ -74,6 +74,15 @@ def digest(folder: Path, install: Install) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+def no_data(data: Data | None) -> Problem | None:
+    """The problem of a variable that names a folder without the official data; None if there is none."""
+    named = os.environ.get(data.variable) if data else None
+    if data is None or not named or _holds(Path(named).expanduser(), data):
+        return None
+    remedy = "name the folder that has it; set to nothing, the variable asks for the bundle's own data"
+    return Problem(data.variable, f"{named} has no {data.holds}", remedy)
+
+
 def official_data(folder: Path) -> Path | None:
     """The folder of the official data of the bundle in `folder`; None if it is not there, or has none."""
     data = read_manifest(folder / "bundle.toml").manifest.data
@@ -82,9 +91,13 @@ def official_data(folder: Path) -> Path | None:
 
 def data_folder(data: Data) -> Path | None:
     """Where official data is: what the variable names or, if that is not set, its usual folder; None if not there."""
-    named = os.environ.get(data.variable) or data.folder
-    place = Path(named).expanduser() if named else None
-    return place if place is not None and (place / data.holds).exists() else None
+    named = os.environ.get(data.variable, data.folder)
+    place = Path(named).expanduser()
+    return place if named and _holds(place, data) else None
+
+
+def _holds(place: Path, data: Data) -> bool:
+    return (place / data.holds).exists()
 
 
 def _installed(name: str) -> bool:

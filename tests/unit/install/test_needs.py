@@ -1,6 +1,7 @@
 import pytest
 
 from agent_env import BundleError, load_bundle
+from agent_env.install.installer import setup_of
 from agent_env.install.needs import name_of, official_data, venv_python
 from support.bundles import TOML, write_bundle
 
@@ -58,8 +59,12 @@ def test_official_data_is_where_the_variable_says_or_in_its_usual_folder(tmp_pat
     assert official_data(folder) is None
     (tmp_path / "home/counter/games/train").mkdir(parents=True)
     assert official_data(folder) == tmp_path / "home" / "counter"
-    monkeypatch.setenv("COUNTER_DATA", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("COUNTER_DATA", "")
     assert official_data(folder) is None
+    monkeypatch.setenv("COUNTER_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(BundleError, match=r"COUNTER_DATA: .*elsewhere has no games/train \(name the folder"):
+        load_bundle(folder)
+    assert setup_of(folder).data == f"no data (COUNTER_DATA: {tmp_path / 'elsewhere'} has no games/train)"
     (tmp_path / "elsewhere/games/train").mkdir(parents=True)
     assert official_data(folder) == tmp_path / "elsewhere"
 
