@@ -42,8 +42,8 @@ ROOMS = (
     # A prompt has up to 98 tokens, a reply 6; verl pads each to the limits.
     "data.max_prompt_length=100",
     "data.max_response_length=8",
-    # All but one prompt in some hundreds have 76 tokens, and a micro-batch is padded to its longest: small ones, then.
-    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096",
+    # An optimizer step's rows in one micro-batch: prompts are computed once for those that are together.
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=65536",
 )
 TEACHING = {"error_rate": 0.4, "steps": 1500}
 """Of the warm start on rooms: long enough to read a grid, and from plays with room for a policy to become surer in. A

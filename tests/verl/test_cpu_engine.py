@@ -23,6 +23,8 @@ from verl.trainer.config import CheckpointConfig
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
+from verl.utils import tensordict_utils as tu
+from agent_env.training.verl.cpu import engine as ours
 from agent_env.training.verl.cpu.engine import log_probabilities
 from agent_env.training.verl.cpu.weights import Weights
 
@@ -80,6 +82,33 @@ def step(made):
     made.optimizer_zero_grad()
     made.module.eval()
 
+def rows():
+    # 24 rows of two prompts, of 40 and 31 tokens; replies of 3 to 8
+    prompts = [torch.arange(5, 45 - 9 * (number % 2)) for number in range(24)]
+    replies = [torch.arange(60 + number, 63 + number + number % 6) for number in range(24)]
+    whole = [torch.cat(pair) for pair in zip(prompts, replies)]
+    told = {"input_ids": whole, "prompts": prompts, "position_ids": [torch.arange(len(row)) for row in whole]}
+    nested = {name: torch.nested.as_nested_tensor(values, layout=torch.jagged) for name, values in told.items()}
+    return tu.get_tensordict(nested, {"use_remove_padding": False, "temperature": 1.0, "calculate_entropy": True})
+
+def by_rows(made):
+    # what is told of every token of `rows` but the last of each, and the widths of the model's input
+    widths = []
+    made.module.eval()
+    def note(module, _, inputs):
+        widths.append(list(inputs["input_ids"].shape))
+    with made.module.register_forward_pre_hook(note, with_kwargs=True):
+        with torch.no_grad():
+            told = made.forward_step(rows(), None, forward_only=True)[1]["model_output"]
+    values = [row[:-1] for value in told.values() for row in value.unbind()]
+    return torch.cat(values), widths
+
+def shared(made):
+    once, lines = by_rows(made)
+    with ours._replaced(ours, "packed", lambda *rows: None):
+        alone, padded = by_rows(made)
+    return [(once - alone).abs().max().item(), lines, padded]
+
 found = {"backend": torch.distributed.get_backend(), "cores": torch.get_num_threads()}
 actor = engine()
 found["threads"] = torch.get_num_threads()
@@ -87,6 +116,7 @@ model, weights = served()
 found["before"] = apart(actor.module, model)
 step(actor)
 found["moved"] = apart(actor.module, model)
+found["shared"] = {"actor": shared(actor)}
 tensors, peft = actor.get_per_tensor_param()
 load(weights, tensors)
 found["synced"] = apart(actor.module, model)
@@ -95,6 +125,7 @@ adapted = engine(lora_rank=4, lora_alpha=8, target_modules="all-linear")
 for _ in range(3):  # B begins at zero: the first updates move A not at all
     step(adapted)
 model, weights = served()
+found["shared"]["lora"] = shared(adapted)
 found["lora moved"] = apart(adapted.module, model)
 base, peft = adapted.get_per_tensor_param(base_sync_done=False)
 load(weights, base)
@@ -120,6 +151,7 @@ critic = engine(kind="value_model")
 values = logits(critic.module)
 step(critic)
 moved = (logits(critic.module) - values).abs().max().item()
+found["shared"]["critic"] = shared(critic)
 found["critic"] = [list(values.shape), bool(values.isfinite().all()), moved]
 def by(function):
     scores = torch.linspace(-30, 30, 4 * 50).sin().mul(20).reshape(4, 50).requires_grad_()
@@ -183,3 +215,11 @@ def test_a_critic_is_built_and_learns(found):
 def test_log_probabilities_are_verls_and_verl_takes_them_by_the_name_that_is_replaced(found):
     assert found["log-probabilities"] < 1e-5
     assert "log_probs = logprobs_from_logits(logits=" in found["outputs"]
+
+
+@pytest.mark.parametrize("engine", ["actor", "lora", "critic"])
+def test_a_prompt_of_several_rows_is_computed_once(found, engine):
+    apart, lines, padded = found["shared"][engine]
+    assert lines == [[1, 256]]
+    assert padded == [[24, 47]]
+    assert apart < 1e-5

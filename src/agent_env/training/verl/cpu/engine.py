@@ -5,6 +5,8 @@
 * A critic is loaded with flash attention whatever its configuration says: here, with what it says.
 * Log-probabilities: verl takes them token by token in Python, to hold few logits at a time; on a CPU that is a third of
   an update's time. Here all of a micro-batch's are taken at once.
+* Prompts: those that are several rows' are computed once for all of them (`shared_prompts`), where every layer of the
+  model attends to everything and rows are of text.
 * The threads: while a trainer worker computes, nothing else of the run does, so a machine's workers share its cores
   whatever ``OMP_NUM_THREADS`` leaves to the other processes.
 """
@@ -22,6 +24,10 @@ import verl.workers.engine.fsdp.transformer_impl as stock
 from torch.distributed.fsdp import CPUOffloadPolicy
 from transformers import AutoModelForTokenClassification
 from verl.workers.engine.base import EngineRegistry
+
+from agent_env.training.verl.cpu.shared_prompts import packed
+
+_OF_TEXT = {"input_ids", "attention_mask", "position_ids"}
 
 
 @contextmanager
@@ -62,12 +68,33 @@ def _load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_rem
     )
 
 
-class LanguageModelEngine(stock.FSDPEngineWithLMHead):
-    """Actor and reference policy."""
+class _SharedPrompts(stock.FSDPEngineWithLMHead):
+    """What the engines have in common; stands before one of verl's in the order of bases."""
 
     def initialize(self) -> None:
         _take_cores()
         super().initialize()
+
+    def prepare_model_inputs(self, micro_batch: Any) -> Any:
+        inputs, told = super().prepare_model_inputs(micro_batch)
+        config = self.module.config
+        plain = set(getattr(config, "layer_types", None) or ()) == {"full_attention"}
+        if plain and config._attn_implementation == "sdpa" and set(inputs) == _OF_TEXT and "prompts" in micro_batch:
+            rows = [row.numpy() for row in micro_batch["input_ids"].unbind()]
+            prompts = micro_batch["prompts"].offsets().diff().tolist()
+            if (lines := packed(rows, prompts)) is not None:
+                inputs |= {"input_ids": lines.ids, "attention_mask": lines.mask, "position_ids": lines.positions}
+                told["places"] = lines.places
+        return inputs, told
+
+    def prepare_model_outputs(self, output: Any, output_args: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if "places" in output_args:
+            output.logits = output.logits.flatten(0, 1)[output_args["places"]]
+        return super().prepare_model_outputs(output, output_args, *args, **kwargs)
+
+
+class LanguageModelEngine(_SharedPrompts):
+    """Actor and reference policy."""
 
     def _build_fsdp_module(self, module: Any) -> Any:
         with _replaced(stock, "CPUOffloadPolicy", _unpinned):
@@ -78,12 +105,8 @@ class LanguageModelEngine(stock.FSDPEngineWithLMHead):
             return super().prepare_model_outputs(*args, **kwargs)
 
 
-class ValueModelEngine(stock.FSDPEngineWithValueHead):
+class ValueModelEngine(_SharedPrompts, stock.FSDPEngineWithValueHead):
     """Critic."""
-
-    def initialize(self) -> None:
-        _take_cores()
-        super().initialize()
 
     def _build_module(self) -> Any:
         with _replaced(verl.utils.model, "load_valuehead_model", _load_critic):

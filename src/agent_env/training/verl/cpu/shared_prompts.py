@@ -1,0 +1,110 @@
+"""Rows that begin with the same prompt, for a trainer to compute that prompt once.
+
+In the step layout most prompts of a batch are another row's too: rollouts of a group that stand in the same state. A
+prompt and the replies to it are laid one after another, and each reply sees the prompt and itself, at the positions it
+would have alone: what the model says of a token is what it says of it in a row of its own. Several such trees share a
+line of the batch, and see nothing of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+WIDTH = 256
+"""Tokens of a line at least. Attention costs their square, and is small beside the rest of a layer up to here."""
+WORTH = 0.75
+"""Share of the tokens, padding included, that must be left: a mask costs something, too."""
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows as lines of trees.
+
+    Attributes:
+        ids: token ids, of shape (lines, width).
+        positions: of each token in the row that it is part of; same shape.
+        mask: which tokens (last axis) each token sees, of shape (lines, 1, width, width).
+        places: where each token of each row is in the flattened `ids`, of shape (rows, longest); 0 after a row's end.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    mask: torch.Tensor
+    places: torch.Tensor
+
+
+def packed(rows: Sequence[Ids], prompts: Sequence[int]) -> Packed | None:
+    """The rows with every prompt once for as many replies as a line takes; None if that saves little.
+
+    Args:
+        rows: token ids of each row, its prompt first.
+        prompts: how many of them are its prompt.
+    """
+    longest = max(len(row) for row in rows)
+    width = max(WIDTH, longest)
+    trees = _trees(rows, prompts, width)
+    lines = _lines([prompts[tree[0]] + sum(len(rows[row]) - prompts[row] for row in tree) for tree in trees], width)
+    if len(lines) * width > WORTH * len(rows) * longest:
+        return None
+    shape = (len(lines), width)
+    ids, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    # The numbers of a token's tree, 0 for padding, and of its reply, 0 for the prompt.
+    of_tree, of_reply = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    places = np.zeros((len(rows), longest), np.int64)
+    for line, there in enumerate(lines):
+        at = 0
+        for tree in there:
+            begin = at
+            for number, row in enumerate(trees[tree]):
+                told, said = rows[row], prompts[row]
+                part = told if number == 0 else told[said:]
+                here = slice(at, at + len(part))
+                ids[line, here] = part
+                positions[line, here] = np.arange(len(told) - len(part), len(told))
+                of_tree[line, here] = tree + 1
+                of_reply[line, here] = number + 1
+                places[row, :said] = line * width + np.arange(begin, begin + said)
+                places[row, said : len(told)] = line * width + np.arange(here.stop - len(told) + said, here.stop)
+                at = here.stop
+            of_reply[line, begin : begin + prompts[trees[tree][0]]] = 0
+    tree, reply = torch.from_numpy(of_tree), torch.from_numpy(of_reply)
+    mask = (tree[:, :, None] == tree[:, None, :]) & torch.ones(width, width, dtype=torch.bool).tril()
+    mask &= (reply[:, None, :] == 0) | (reply[:, :, None] == reply[:, None, :])
+    return Packed(torch.from_numpy(ids), torch.from_numpy(positions), mask[:, None], torch.from_numpy(places))
+
+
+def _trees(rows: Sequence[Ids], prompts: Sequence[int], width: int) -> list[list[int]]:
+    """Rows of one prompt, as many together as `width` tokens hold."""
+    trees: list[list[int]] = []
+    free: dict[bytes, tuple[int, int]] = {}  # of a prompt: its last tree, and the tokens that this still takes
+    for row, (told, prompt) in enumerate(zip(rows, prompts, strict=True)):
+        key = told[:prompt].tobytes()
+        reply = len(told) - prompt
+        tree, left = free.get(key, (0, -1))
+        if reply > left:
+            tree, left = len(trees), width - prompt
+            trees.append([])
+        trees[tree].append(row)
+        free[key] = tree, left - reply
+    return trees
+
+
+def _lines(sizes: Sequence[int], width: int) -> list[list[int]]:
+    """Numbers of trees that share a line, the largest first, each where it fits first."""
+    lines: list[list[int]] = []
+    free: list[int] = []
+    for tree in sorted(range(len(sizes)), key=lambda tree: -sizes[tree]):
+        line = next((line for line, left in enumerate(free) if left >= sizes[tree]), len(lines))
+        if line == len(lines):
+            lines.append([])
+            free.append(width)
+        lines[line].append(tree)
+        free[line] -= sizes[tree]
+    return lines
