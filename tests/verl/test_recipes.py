@@ -14,8 +14,8 @@ from support.short_runs import trained
 
 BABBLE = Path(__file__).parent / "babble"
 TASKS, ROLLOUTS, STEPS, TURNS = 2, 3, 3, 3
-QUICK = ("gigpo", "ppo")
-"""What `make test` runs too: step credit in the step layout, and a critic in the conversation layout."""
+QUICK = ("ppo",)
+"""What `make test` runs too: a critic. (It trains with step credit in `test_pictures_training.py`.)"""
 CASES = [
     pytest.param(recipe, context, id=f"{recipe}-{context}", marks=[] if quick else [pytest.mark.slow])
     for recipe in settings.available("recipe")
