@@ -47,11 +47,13 @@ def learned(model: Qwen3ForCausalLM, prompts: list[list[int]]) -> float:
     begun = time.process_time()
     if lines := packed(rows, [len(prompt) for prompt in prompts]):
         logits = model(input_ids=lines.ids, attention_mask=lines.mask, position_ids=lines.positions).logits
-        logits = logits.flatten(0, 1)[lines.places]
+        places = lines.places
     else:
         logits = model(input_ids=torch.from_numpy(np.stack(rows))).logits
+        places = torch.arange(logits.shape[0] * logits.shape[1])
+    logits, places = logits.flatten(0, 1), places.reshape(len(rows), -1)[:, -DRAWN - 1 : -1]
     told = torch.from_numpy(np.stack([row[-DRAWN:] for row in rows]))
-    torch.nn.functional.cross_entropy(logits[:, -DRAWN - 1 : -1].flatten(0, 1), told.flatten()).backward()
+    (logits.logsumexp(-1)[places] - logits[places, told]).mean().backward()
     model.zero_grad()
     return time.process_time() - begun
 

@@ -29,9 +29,9 @@ from agent_env.training.report import Mean
 from agent_env.training.verl import launch
 from agent_env.training.verl.plan import TrainOptions
 
-RATES = (1e-4, 1.5e-4, 2e-4)
+RATES = (1.5e-4, 3e-4)
 """Learning rates to choose from."""
-STEPS, CHOICE_STEPS, DAY_STEPS = 60, 30, 40
+STEPS, CHOICE_STEPS, DAY_STEPS = 50, 20, 40
 """Training steps of a run on rooms, of one that a learning rate is chosen by, and of one on GridSim's days."""
 ROOMS = (
     # 8 rooms x 8 rollouts a step, in two optimizer steps. What drew the tokens is the actor itself: its

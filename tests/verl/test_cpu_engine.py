@@ -82,16 +82,17 @@ def step(made):
     made.optimizer_zero_grad()
     made.module.eval()
 
-def rows():
+def rows(temperature):
     # 24 rows of two prompts, of 40 and 31 tokens; replies of 3 to 8
     prompts = [torch.arange(5, 45 - 9 * (number % 2)) for number in range(24)]
     replies = [torch.arange(60 + number, 63 + number + number % 6) for number in range(24)]
     whole = [torch.cat(pair) for pair in zip(prompts, replies)]
     told = {"input_ids": whole, "prompts": prompts, "position_ids": [torch.arange(len(row)) for row in whole]}
     nested = {name: torch.nested.as_nested_tensor(values, layout=torch.jagged) for name, values in told.items()}
-    return tu.get_tensordict(nested, {"use_remove_padding": False, "temperature": 1.0, "calculate_entropy": True})
+    asked = {"use_remove_padding": False, "temperature": temperature, "calculate_entropy": True}
+    return tu.get_tensordict(nested, asked)
 
-def by_rows(made):
+def by_rows(made, temperature):
     # what is told of every token of `rows` but the last of each, and the widths of the model's input
     widths = []
     made.module.eval()
@@ -99,14 +100,14 @@ def by_rows(made):
         widths.append(list(inputs["input_ids"].shape))
     with made.module.register_forward_pre_hook(note, with_kwargs=True):
         with torch.no_grad():
-            told = made.forward_step(rows(), None, forward_only=True)[1]["model_output"]
+            told = made.forward_step(rows(temperature), None, forward_only=True)[1]["model_output"]
     values = [row[:-1] for value in told.values() for row in value.unbind()]
     return torch.cat(values), widths
 
-def shared(made):
-    once, lines = by_rows(made)
+def shared(made, temperature=1.0):
+    once, lines = by_rows(made, temperature)
     with ours._replaced(ours, "packed", lambda *rows: None):
-        alone, padded = by_rows(made)
+        alone, padded = by_rows(made, temperature)
     return [(once - alone).abs().max().item(), lines, padded]
 
 found = {"backend": torch.distributed.get_backend(), "cores": torch.get_num_threads()}
@@ -116,7 +117,7 @@ model, weights = served()
 found["before"] = apart(actor.module, model)
 step(actor)
 found["moved"] = apart(actor.module, model)
-found["shared"] = {"actor": shared(actor)}
+found["shared"] = {"actor": shared(actor), "warmer": shared(actor, 1.7)}
 tensors, peft = actor.get_per_tensor_param()
 load(weights, tensors)
 found["synced"] = apart(actor.module, model)
@@ -217,7 +218,7 @@ def test_log_probabilities_are_verls_and_verl_takes_them_by_the_name_that_is_rep
     assert "log_probs = logprobs_from_logits(logits=" in found["outputs"]
 
 
-@pytest.mark.parametrize("engine", ["actor", "lora", "critic"])
+@pytest.mark.parametrize("engine", ["actor", "warmer", "lora", "critic"])
 def test_a_prompt_of_several_rows_is_computed_once(found, engine):
     apart, lines, padded = found["shared"][engine]
     assert lines == [[1, 256]]

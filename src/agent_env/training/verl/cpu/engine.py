@@ -23,11 +23,15 @@ import verl.utils.model
 import verl.workers.engine.fsdp.transformer_impl as stock
 from torch.distributed.fsdp import CPUOffloadPolicy
 from transformers import AutoModelForTokenClassification
+from verl.utils import tensordict_utils as tu
+from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.engine.base import EngineRegistry
 
 from agent_env.training.verl.cpu.shared_prompts import packed
 
 _OF_TEXT = {"input_ids", "attention_mask", "position_ids"}
+_NOT_SHARED = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
+"""What a micro-batch may ask for that is left to verl."""
 
 
 @contextmanager
@@ -77,9 +81,7 @@ class _SharedPrompts(stock.FSDPEngineWithLMHead):
 
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
         inputs, told = super().prepare_model_inputs(micro_batch)
-        config = self.module.config
-        plain = set(getattr(config, "layer_types", None) or ()) == {"full_attention"}
-        if plain and config._attn_implementation == "sdpa" and set(inputs) == _OF_TEXT and "prompts" in micro_batch:
+        if self._may_share(micro_batch, inputs):
             rows = [row.numpy() for row in micro_batch["input_ids"].unbind()]
             prompts = micro_batch["prompts"].offsets().diff().tolist()
             if (lines := packed(rows, prompts)) is not None:
@@ -87,10 +89,25 @@ class _SharedPrompts(stock.FSDPEngineWithLMHead):
                 told["places"] = lines.places
         return inputs, told
 
-    def prepare_model_outputs(self, output: Any, output_args: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        if "places" in output_args:
-            output.logits = output.logits.flatten(0, 1)[output_args["places"]]
-        return super().prepare_model_outputs(output, output_args, *args, **kwargs)
+    def _may_share(self, micro_batch: Any, inputs: dict[str, Any]) -> bool:
+        config = self.module.config
+        alike = config._attn_implementation == "sdpa" and set(getattr(config, "layer_types", ())) == {"full_attention"}
+        asked = any(tu.get_non_tensor_data(micro_batch, name, False) for name in _NOT_SHARED)
+        one_temperature = not isinstance(micro_batch["temperature"], torch.Tensor)
+        return alike and one_temperature and not asked and set(inputs) == _OF_TEXT and "prompts" in micro_batch
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
+    ) -> Any:
+        if "places" not in output_args:
+            return super().prepare_model_outputs(output, output_args, micro_batch, logits_processor_func)
+        found = self._of_lines(output.logits.flatten(0, 1), output_args, micro_batch)
+        rows = micro_batch["input_ids"].offsets()
+        return {name: torch.nested.nested_tensor_from_jagged(value, rows) for name, value in found.items()}
+
+    def _of_lines(self, logits: torch.Tensor, told: dict[str, Any], micro_batch: Any) -> dict[str, torch.Tensor]:
+        """What verl wants to know of every token of the rows, of the logits of `packed` ones."""
+        raise NotImplementedError
 
 
 class LanguageModelEngine(_SharedPrompts):
@@ -104,6 +121,17 @@ class LanguageModelEngine(_SharedPrompts):
         with _replaced(stock, "logprobs_from_logits", log_probabilities):
             return super().prepare_model_outputs(*args, **kwargs)
 
+    def _of_lines(self, logits: torch.Tensor, told: dict[str, Any], micro_batch: Any) -> dict[str, torch.Tensor]:
+        places = told["places"]
+        if not told["temperature_is_one"]:
+            logits = logits / told["temperature"][0]
+        # A prompt's last token has as many successors as there are replies: what is summed over the vocabulary is the
+        # same for all of them.
+        found = {"log_probs": logits[places, told["input_ids_rmpad_rolled"]] - logits.logsumexp(-1)[places]}
+        if tu.get_non_tensor_data(micro_batch, "calculate_entropy", False):
+            found["entropy"] = entropy_from_logits(logits)[places]
+        return found
+
 
 class ValueModelEngine(_SharedPrompts, stock.FSDPEngineWithValueHead):
     """Critic."""
@@ -111,6 +139,9 @@ class ValueModelEngine(_SharedPrompts, stock.FSDPEngineWithValueHead):
     def _build_module(self) -> Any:
         with _replaced(verl.utils.model, "load_valuehead_model", _load_critic):
             return super()._build_module()
+
+    def _of_lines(self, logits: torch.Tensor, told: dict[str, Any], micro_batch: Any) -> dict[str, torch.Tensor]:
+        return {"values": logits.squeeze(-1)[told["places"]]}
 
 
 def register_engines() -> None:

@@ -31,7 +31,7 @@ class Packed:
         ids: token ids, of shape (lines, width).
         positions: of each token in the row that it is part of; same shape.
         mask: which tokens (last axis) each token sees, of shape (lines, 1, width, width).
-        places: where each token of each row is in the flattened `ids`, of shape (rows, longest); 0 after a row's end.
+        places: where each token of the rows, one after the other, is in the flattened `ids`; of shape (tokens,).
     """
 
     ids: torch.Tensor
@@ -57,7 +57,7 @@ def packed(rows: Sequence[Ids], prompts: Sequence[int]) -> Packed | None:
     ids, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     # The numbers of a token's tree, 0 for padding, and of its reply, 0 for the prompt.
     of_tree, of_reply = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    places = np.zeros((len(rows), longest), np.int64)
+    places = [np.zeros(len(row), np.int64) for row in rows]
     for line, there in enumerate(lines):
         at = 0
         for tree in there:
@@ -70,14 +70,15 @@ def packed(rows: Sequence[Ids], prompts: Sequence[int]) -> Packed | None:
                 positions[line, here] = np.arange(len(told) - len(part), len(told))
                 of_tree[line, here] = tree + 1
                 of_reply[line, here] = number + 1
-                places[row, :said] = line * width + np.arange(begin, begin + said)
-                places[row, said : len(told)] = line * width + np.arange(here.stop - len(told) + said, here.stop)
+                places[row][:said] = line * width + np.arange(begin, begin + said)
+                places[row][said:] = line * width + np.arange(here.stop - len(told) + said, here.stop)
                 at = here.stop
             of_reply[line, begin : begin + prompts[trees[tree][0]]] = 0
     tree, reply = torch.from_numpy(of_tree), torch.from_numpy(of_reply)
     mask = (tree[:, :, None] == tree[:, None, :]) & torch.ones(width, width, dtype=torch.bool).tril()
     mask &= (reply[:, None, :] == 0) | (reply[:, :, None] == reply[:, None, :])
-    return Packed(torch.from_numpy(ids), torch.from_numpy(positions), mask[:, None], torch.from_numpy(places))
+    flat = torch.from_numpy(np.concatenate(places))
+    return Packed(torch.from_numpy(ids), torch.from_numpy(positions), mask[:, None], flat)
 
 
 def _trees(rows: Sequence[Ids], prompts: Sequence[int], width: int) -> list[list[int]]:

@@ -53,7 +53,7 @@ def test_what_is_said_of_a_row_is_what_is_said_of_it_alone():
     assert lines.ids.numel() < 0.5 * len(rows) * max(map(len, rows))
     made = model()
     together = made(input_ids=lines.ids, attention_mask=lines.mask, position_ids=lines.positions, use_cache=False)
-    shared = losses(made, together.logits.flatten(0, 1)[lines.places], rows, prompts)
+    shared = losses(made, together.logits.flatten(0, 1)[lines.places].split(list(map(len, rows))), rows, prompts)
     alone = losses(made, [made(input_ids=torch.from_numpy(row)[None]).logits[0] for row in rows], rows, prompts)
     torch.testing.assert_close(shared[0], alone[0], rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(shared[1], alone[1], rtol=1e-3, atol=1e-2)
@@ -68,18 +68,16 @@ def test_what_is_said_of_a_row_is_what_is_said_of_it_alone():
 def test_every_token_has_its_place(sizes, seed):
     rows, prompts = rows_of(seed, sizes)
     lines = packed(rows, prompts)
-    longest = max(map(len, rows))
     if lines is None:
         return
-    assert lines.ids.shape[1] == max(WIDTH, longest)
-    for row, places in zip(rows, lines.places, strict=True):
-        assert lines.ids.flatten()[places[: len(row)]].tolist() == row.tolist()
-        assert lines.positions.flatten()[places[: len(row)]].tolist() == list(range(len(row)))
+    assert lines.ids.shape[1] == max(WIDTH, *map(len, rows))
+    width = lines.ids.shape[1]
+    for row, places in zip(rows, lines.places.split(list(map(len, rows))), strict=True):
+        assert lines.ids.flatten()[places].tolist() == row.tolist()
+        assert lines.positions.flatten()[places].tolist() == list(range(len(row)))
         # A token sees those before it in its row, itself, and nothing else.
-        line, at = divmod(int(places[len(row) - 1]), lines.ids.shape[1])
-        assert lines.mask[line, 0, at].nonzero().flatten().tolist() == [
-            int(place) % lines.ids.shape[1] for place in places[: len(row)]
-        ]
+        line, at = divmod(int(places[-1]), width)
+        assert lines.mask[line, 0, at].nonzero().flatten().tolist() == (places % width).tolist()
     assert lines.mask.any(-1).all(), "a token that sees nothing is no number"
 
 
