@@ -29,7 +29,6 @@ from verl.workers.engine.base import EngineRegistry
 
 from agent_env.training.verl.cpu.shared_prompts import packed
 
-_OF_TEXT = {"input_ids", "attention_mask", "position_ids"}
 _NOT_SHARED = ("use_remove_padding", "use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk")
 """What a micro-batch may ask for that is left to verl."""
 
@@ -92,9 +91,11 @@ class _SharedPrompts(stock.FSDPEngineWithLMHead):
     def _may_share(self, micro_batch: Any, inputs: dict[str, Any]) -> bool:
         config = self.module.config
         alike = config._attn_implementation == "sdpa" and set(getattr(config, "layer_types", ())) == {"full_attention"}
+        # Of text alone: a model that sees has positions of several kinds.
+        text = set(inputs) == {"input_ids", "attention_mask", "position_ids"} and inputs["position_ids"].dim() == 2
         asked = any(tu.get_non_tensor_data(micro_batch, name, False) for name in _NOT_SHARED)
         one_temperature = not isinstance(micro_batch["temperature"], torch.Tensor)
-        return alike and one_temperature and not asked and set(inputs) == _OF_TEXT and "prompts" in micro_batch
+        return alike and text and one_temperature and not asked and "prompts" in micro_batch
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
