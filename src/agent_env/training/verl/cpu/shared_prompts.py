@@ -57,26 +57,25 @@ def packed(rows: Sequence[Ids], prompts: Sequence[int]) -> Packed | None:
     ids, positions = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     # The numbers of a token's tree, 0 for padding, and of its reply, 0 for the prompt.
     of_tree, of_reply = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    places = [np.zeros(len(row), np.int64) for row in rows]
+    places = [np.zeros(0, np.int64)] * len(rows)
     for line, there in enumerate(lines):
         at = 0
         for tree in there:
-            begin = at
-            for number, row in enumerate(trees[tree]):
-                told, said = rows[row], prompts[row]
-                part = told if number == 0 else told[said:]
-                here = slice(at, at + len(part))
-                ids[line, here] = part
-                positions[line, here] = np.arange(len(told) - len(part), len(told))
-                of_tree[line, here] = tree + 1
-                of_reply[line, here] = number + 1
-                places[row][:said] = line * width + np.arange(begin, begin + said)
-                places[row][said:] = line * width + np.arange(here.stop - len(told) + said, here.stop)
-                at = here.stop
-            of_reply[line, begin : begin + prompts[trees[tree][0]]] = 0
-    tree, reply = torch.from_numpy(of_tree), torch.from_numpy(of_reply)
-    mask = (tree[:, :, None] == tree[:, None, :]) & torch.ones(width, width, dtype=torch.bool).tril()
-    mask &= (reply[:, None, :] == 0) | (reply[:, :, None] == reply[:, None, :])
+            first = trees[tree][0]
+            said = prompts[first]
+            prompt = slice(at, at + said)
+            ids[line, prompt], positions[line, prompt] = rows[first][:said], np.arange(said)
+            of_tree[line, prompt] = tree + 1
+            at += said
+            for number, row in enumerate(trees[tree], 1):
+                reply = slice(at, at + len(rows[row]) - said)
+                ids[line, reply], positions[line, reply] = rows[row][said:], np.arange(said, len(rows[row]))
+                of_tree[line, reply], of_reply[line, reply] = tree + 1, number
+                places[row] = line * width + np.r_[prompt, reply]
+                at = reply.stop
+    trees_of, replies_of = torch.from_numpy(of_tree), torch.from_numpy(of_reply)
+    mask = (trees_of[:, :, None] == trees_of[:, None, :]) & torch.ones(width, width, dtype=torch.bool).tril()
+    mask &= (replies_of[:, None, :] == 0) | (replies_of[:, :, None] == replies_of[:, None, :])
     flat = torch.from_numpy(np.concatenate(places))
     return Packed(torch.from_numpy(ids), torch.from_numpy(positions), mask[:, None], flat)
 
