@@ -66,7 +66,7 @@ def build(folder: Path, digest: str, groups: Sequence[Sequence[str]]) -> None:
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
         pip += group
         subprocess.run(pip, check=True, timeout=STEP_TIMEOUT, env=environment)
-    # pip would compile on one core, for half of its time. Packages hold files that no Python can: a status says nothing.
+    # pip would do this on one core, for half of its time. There are files that are no Python: the status says nothing.
     site = folder / "lib" / f"python{PYTHON[0]}.{PYTHON[1]}" / "site-packages"
     every_core = [str(folder / "bin" / "python"), "-m", "compileall", "-qq", "-j", "0", str(site)]
     subprocess.run(every_core, check=False, timeout=STEP_TIMEOUT, env=environment)
