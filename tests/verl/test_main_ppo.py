@@ -58,12 +58,7 @@ def runs(tmp_path_factory):
 
 def test_a_signal_while_it_comes_up_ends_everything_and_the_same_command_begins_again(runs):
     stopped, again = runs[0].starts
-    assert stopped.code == 128 + signal.SIGTERM
-    assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/straight"
-    assert {"raylet", "gcs_server"} <= stopped.ended
-    assert stopped.left == []
-    assert not stopped.ray.exists()
-    assert stopped.seconds < within(GRACE + 10)
+    assert_it_stopped(stopped, signal.SIGTERM, "straight")
     assert again.code == 0
     assert any(line.startswith("starting;") for line in again.said)
 
@@ -122,15 +117,20 @@ def test_ctrl_c_in_the_middle_of_a_step(runs, monkeypatch):
     stopped = killed.starts[1]
     # On a busy machine the signal may come in the next step's middle.
     assert stopped.steps in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7])
-    assert stopped.code == 128 + signal.SIGINT
-    assert stopped.complained[-1] == "agent-env: stopped; the same command goes on with runs/killed"
+    assert_it_stopped(stopped, signal.SIGINT, "killed")
+    # It does have the eighth step's if the signal came as late as that step's end.
+    last = 8 if (killed.folder.checkpoints / "global_step_8").exists() else 6
+    assert resumed_from(killed, monkeypatch) == f"global_step_{last}"
+
+
+def assert_it_stopped(stopped, number, name):
+    """A start that was asked to end by a signal did, with all its processes and Ray's folder, and says how to go on."""
+    assert stopped.code == 128 + number
+    assert stopped.complained[-1] == f"agent-env: stopped; the same command goes on with runs/{name}"
     assert {"raylet", "gcs_server"} <= stopped.ended
     assert stopped.left == []
     assert not stopped.ray.exists()
     assert stopped.seconds < within(GRACE + 10)
-    # It does have the eighth step's if the signal came as late as that step's end.
-    last = 8 if (killed.folder.checkpoints / "global_step_8").exists() else 6
-    assert resumed_from(killed, monkeypatch) == f"global_step_{last}"
 
 
 def resumed_from(run, monkeypatch):

@@ -77,7 +77,7 @@ def digest(folder: Path, install: Install) -> str:
 def no_data(data: Data | None) -> Problem | None:
     """The problem of a variable that names a folder without the official data; None if there is none."""
     named = os.environ.get(data.variable) if data else None
-    if data is None or not named or _holds(Path(named).expanduser(), data):
+    if data is None or not named or data_folder(data) is not None:
         return None
     remedy = "name the folder that has it; set to nothing, the variable asks for the bundle's own data"
     return Problem(data.variable, f"{named} has no {data.holds}", remedy)
@@ -93,11 +93,7 @@ def data_folder(data: Data) -> Path | None:
     """Where official data is: what the variable names or, if that is not set, its usual folder; None if not there."""
     named = os.environ.get(data.variable, data.folder)
     place = Path(named).expanduser()
-    return place if named and _holds(place, data) else None
-
-
-def _holds(place: Path, data: Data) -> bool:
-    return (place / data.holds).exists()
+    return place if named and (place / data.holds).exists() else None
 
 
 def _installed(name: str) -> bool:

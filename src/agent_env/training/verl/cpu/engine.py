@@ -90,7 +90,8 @@ class _SharedPrompts(stock.FSDPEngineWithLMHead):
 
     def _may_share(self, micro_batch: Any, inputs: dict[str, Any]) -> bool:
         config = self.module.config
-        alike = config._attn_implementation == "sdpa" and set(getattr(config, "layer_types", ())) == {"full_attention"}
+        layers = set(getattr(config, "layer_types", None) or ())  # old kinds of models say nothing
+        alike = config._attn_implementation == "sdpa" and layers == {"full_attention"}
         # Of text alone: a model that sees has positions of several kinds.
         text = set(inputs) == {"input_ids", "attention_mask", "position_ids"} and inputs["position_ids"].dim() == 2
         asked = any(tu.get_non_tensor_data(micro_batch, name, False) for name in _NOT_SHARED)
